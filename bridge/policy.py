@@ -71,4 +71,4 @@ def _server(pattern: str) -> re.Pattern[str]:
 
 def _matching(pattern: str, character: str) -> str:
     wild = {"*": f"{character}*", "?": character}
-    return "".join(wild.get(each) or re.escape(each) for each in pattern)
+    return "".join(wild.get(text) or re.escape(text) for text in pattern)

@@ -122,47 +122,47 @@ class PolicySettings(BaseSettings):
     def _items(cls, value: object) -> object:
         if not isinstance(value, str):
             return value
-        return [item for each in value.split(",") if (item := each.strip())]
+        return [item for text in value.split(",") if (item := text.strip())]
 
     @field_validator("allowed_spark_keys")
     @classmethod
     def _are_keys(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for each in value:
-            if each != "*" and not each.startswith("spark."):
-                raise ValueError(f"{each!r} is no spark.* key")
+        for text in value:
+            if text != "*" and not text.startswith("spark."):
+                raise ValueError(f"{text!r} is no spark.* key")
         return value
 
     @field_validator("allowed_python_modules")
     @classmethod
     def _are_modules(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for each in value:
-            if _MODULE.fullmatch(each) is None:
-                raise ValueError(f"{each!r} is no module: give names like mycompany.mirror, or * for any")
+        for text in value:
+            if _MODULE.fullmatch(text) is None:
+                raise ValueError(f"{text!r} is no module: give names like mycompany.mirror, or * for any")
         return value
 
     @field_validator("allowed_folders")
     @classmethod
     def _are_folders(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for each in value:
-            if not each.startswith("/"):
-                raise ValueError(f"{each!r} is no folder: give its whole path, which begins with /")
+        for text in value:
+            if not text.startswith("/"):
+                raise ValueError(f"{text!r} is no folder: give its whole path, which begins with /")
         return value
 
     @field_validator("allowed_bootstrap")
     @classmethod
     def _are_servers(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for each in value:
-            if each != "*" and re.fullmatch(r"[^\s/]+:[0-9*?]+", each) is None:
-                raise ValueError(f"{each!r} is not of the form host:port; for any port give host:*")
-        return tuple(each.lower() for each in value)
+        for text in value:
+            if text != "*" and re.fullmatch(r"[^\s/]+:[0-9*?]+", text) is None:
+                raise ValueError(f"{text!r} is not of the form host:port; for any port give host:*")
+        return tuple(text.lower() for text in value)
 
     @field_validator("allowed_token_endpoints")
     @classmethod
     def _are_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for each in value:
-            if re.fullmatch(r"[^\s/@\[\]:]+(:[0-9*?]+)?", each) is None:
-                raise ValueError(f"{each!r} is not of the form host or host:port")
-        return tuple(each.lower() for each in value)
+        for text in value:
+            if re.fullmatch(r"[^\s/@\[\]:]+(:[0-9*?]+)?", text) is None:
+                raise ValueError(f"{text!r} is not of the form host or host:port")
+        return tuple(text.lower() for text in value)
 
     def policy(self) -> Policy:
         return Policy(
@@ -354,10 +354,10 @@ class Settings(PolicySettings, LimitSettings):
     def hosts(self) -> frozenset[str] | None:
         """Names that a request's Host header may have; None is any. Where clients authenticate, any name is safe: a web
         page that makes a browser call us can show neither a token nor a certificate."""
-        given = self.allowed_hosts
-        if given is None:
+        hosts = self.allowed_hosts
+        if hosts is None:
             return None if self.authenticates() else frozenset({*LOOPBACK_NAMES, self.host.lower()})
-        return None if ANY_HOST in given else frozenset({*LOOPBACK_NAMES, self.host.lower(), *given})
+        return None if ANY_HOST in hosts else frozenset({*LOOPBACK_NAMES, self.host.lower(), *hosts})
 
     def policy(self) -> Policy:
         return replace(super().policy(), open_to_others=self.authenticates() or not _is_loopback(self.host))
@@ -397,11 +397,11 @@ class Settings(PolicySettings, LimitSettings):
             return None
         lacking = [
             word
-            for word, there in (
+            for word, present in (
                 ("a token or client certificates (insecure_no_auth)", self.authenticates()),
                 ("TLS", self.tls_cert is not None),
             )
-            if not there
+            if not present
         ]
         if not lacking:
             return None
@@ -416,7 +416,7 @@ def _end_of(lists: Path) -> float:
     from cryptography import x509
 
     mark = b"-----BEGIN X509 CRL-----"
-    read = [x509.load_pem_x509_crl(mark + each) for each in lists.read_bytes().split(mark)[1:]]
+    read = [x509.load_pem_x509_crl(mark + pem) for pem in lists.read_bytes().split(mark)[1:]]
     if not read:
         raise ValueError(f"{lists} holds no revocation list as PEM text")
     ends = [crl.next_update_utc for crl in read]
@@ -443,7 +443,7 @@ def misspelt(environment: Iterable[str]) -> list[str]:
     for name in sorted(environment):
         if name.startswith(ENV_PREFIX) and name not in known:
             near = difflib.get_close_matches(name, known, n=1, cutoff=_NEAR)
-            sentences += [f"{name} is no setting: did you mean {each}?" for each in near]
+            sentences += [f"{name} is no setting: did you mean {text}?" for text in near]
     return sentences
 
 

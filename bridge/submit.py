@@ -18,7 +18,7 @@ from pathlib import Path
 def main() -> None:
     # Python puts the directory of a script first: our modules must not be found there under other names.
     sys.path[:] = [
-        each for each in sys.path if Path(each or ".").resolve() != Path(__file__).resolve().parent
+        text for text in sys.path if Path(text or ".").resolve() != Path(__file__).resolve().parent
     ]
     import typer
 

@@ -50,10 +50,10 @@ def check_token(token: str) -> None:
         raise ValueError("the token must be printable ASCII without spaces, at least one character")
 
 
-def read_tokens(name: str, given: SecretStr | None, path: Path | None) -> tuple[str, ...]:
+def read_tokens(name: str, secret: SecretStr | None, path: Path | None) -> tuple[str, ...]:
     """The tokens of a setting, or of its file. Raises ValueError, which names the setting and shows no token."""
-    if given is not None:
-        return (given.get_secret_value(),)
+    if secret is not None:
+        return (secret.get_secret_value(),)
     if path is None:
         return ()
     try:

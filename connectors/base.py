@@ -271,11 +271,11 @@ class ConnectorKind:
         return self.taken(props, others) if self.taken is not None and others else ()
 
     def validate(self, props: Mapping[str, str | None], clients: ClientCheck) -> ValidatedConfig:
-        there = given(props)
+        stated = given(props)
         rules = KeyRules(self.kind, self.definition, self.clients, clients.rule, clients.properties)
-        config = self.check(props, clients).with_errors(rules.refused(there))
-        config = config.with_errors_instead(list(rules.misspelt(there)))
-        ignored = list(rules.ignored(there))
+        config = self.check(props, clients).with_errors(rules.refused(stated))
+        config = config.with_errors_instead(list(rules.misspelt(stated)))
+        ignored = list(rules.ignored(stated))
         return config.with_ignored(
             ignored, (setting.key for setting in ignored if not rules.of_connect(setting.key))
         )

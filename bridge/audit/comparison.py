@@ -299,9 +299,9 @@ class _Comparison:
                 path.append(position)
                 position = following[position]
             ring = seen.get(position, len(path)) if position >= 0 else len(path)
-            for number, each in enumerate(path):
-                state[each] = 2 if number >= ring else 1
-        return np.array([each == 2 for each in state], np.bool_)
+            for number, step in enumerate(path):
+                state[step] = 2 if number >= ring else 1
+        return np.array([number == 2 for number in state], np.bool_)
 
     def _wrong_runs(self, moved: Numbers) -> None:
         """Reports copies that are in order but not where their run says, one difference for each run."""

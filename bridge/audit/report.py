@@ -215,8 +215,8 @@ def put_together(
             by_partition[sides.source].append(outcome)
     for tp, several in by_partition.items():
         findings = reports[tp].findings
-        for each in several:
-            _add(findings, each)
+        for findings_of_one in several:
+            _add(findings, findings_of_one)
         findings.differences = _paired(findings, window_ms)
     return list(reports.values())
 

@@ -120,8 +120,8 @@ def refresh(
         what = "topics" if refreshed.kind in COPYING_KINDS else "groups"
         typer.echo(f"{refreshed.found} {what} after a round of {refreshed.seconds:.1f} s")
         for sign, names in (("+", refreshed.added), ("-", refreshed.removed)):
-            for each in names:
-                typer.echo(f"{sign} {printable(each)}")
+            for text in names:
+                typer.echo(f"{sign} {printable(text)}")
     for error in refreshed.errors:
         note(printable(error))
     if refreshed.errors:

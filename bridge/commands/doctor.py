@@ -127,11 +127,11 @@ def _ask_service(name: str, client: ServiceClient, worker: str | Unknown | None)
 def _kind(path: Path, props: Mapping[str, str]) -> Kind:
     from connectors.registry import KINDS, kind_of_class
 
-    given = props.get("connector.class", "")
-    kind = kind_of_class(given)
+    connector_class = props.get("connector.class", "")
+    kind = kind_of_class(connector_class)
     if kind is None:
         classes = ", ".join(kind.connector_class for kind in KINDS.values())
-        end(f"{path}: connector.class is {given!r}; it must be one of {classes}", BAD_SETTINGS)
+        end(f"{path}: connector.class is {connector_class!r}; it must be one of {classes}", BAD_SETTINGS)
     return kind
 
 

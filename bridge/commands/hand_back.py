@@ -302,7 +302,7 @@ async def _hand_back_flow(flow: FlowPlan, worker: WorkerSettings, *, force: bool
     groups = TargetGroups(client_settings(Side.TARGET, props))
     try:
         # Where stock has never run. A topic that is there stays as it is.
-        partitions, factor = (_number(flow, *each) for each in _OFFSETS_TOPIC)
+        partitions, factor = (_number(flow, *row) for row in _OFFSETS_TOPIC)
         await groups.create_topic(worker.offsets_topic, factor, partitions)
     finally:
         await groups.close()

@@ -192,8 +192,8 @@ def _is_unknown(key: str) -> bool:
 
 
 def _foreign(clients: Clients, key: str) -> bool:
-    given = {**clients.consumer, **clients.producer}.get(key, "")
-    return bool(given) and "ByteArray" not in given
+    value = {**clients.consumer, **clients.producer}.get(key, "")
+    return bool(value) and "ByteArray" not in value
 
 
 def connector_config(

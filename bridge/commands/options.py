@@ -83,12 +83,12 @@ def copying_kind(config: Mapping[str, str], where: str = "") -> Kind:
     from connectors.registry import KINDS, kind_of_class
 
     copying = KINDS["source"], KINDS["sink"]
-    given = config.get("connector.class")
-    kind = copying[0] if given is None else kind_of_class(given)
+    connector_class = config.get("connector.class")
+    kind = copying[0] if connector_class is None else kind_of_class(connector_class)
     if kind not in copying:
         names = " or ".join(kind.connector_class for kind in copying)
         end(
-            f"{where}connector.class is {given}; it must be {names}; without the key it is the first",
+            f"{where}connector.class is {connector_class}; it must be {names}; without the key it is the first",
             BAD_SETTINGS,
         )
     assert kind is not None
@@ -97,9 +97,9 @@ def copying_kind(config: Mapping[str, str], where: str = "") -> Kind:
 
 class SingleOptionsCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
-        for option in dict.fromkeys(given):
-            times = given.count(option)
+        _, _, parameters = self.make_parser(ctx).parse_args(args=list(args))
+        for option in dict.fromkeys(parameters):
+            times = parameters.count(option)
             if times > 1 and isinstance(option, TyperOption) and not (option.multiple or option.is_flag):
                 ctx.fail(f"{option.opts[0]} is given {times} times, and only one can count: give it once")
         return TyperCommand.parse_args(self, ctx, args)

@@ -95,7 +95,7 @@ def offset_syncs(
     """Print offset syncs."""
     from bridge.mm2.records import OffsetSync
 
-    if sum(given is not None for given in (topic, target_alias, source_alias)) != 1:
+    if sum(option is not None for option in (topic, target_alias, source_alias)) != 1:
         end("give one of --topic, --target-alias and --source-alias", BAD_SETTINGS)
     limits = from_beginning, max_messages, timeout_ms
     topic_of = _given(topic, lambda policy: policy.offset_syncs_topic(target_alias or source_alias or ""))

@@ -194,8 +194,8 @@ def _flow_row(each: FlowReadiness) -> dict[str, object]:
 
 def _show_groups(listed: Sequence[GroupSummary]) -> None:
     counts = Counter(summary.readiness for summary in listed)
-    told = ", ".join(f"{counts[name]} {name}" for name in sorted(counts, key=_rank))
-    _show_line(f"{len(listed)} group(s){f': {told}' if told else ''}")
+    counted = ", ".join(f"{counts[name]} {name}" for name in sorted(counts, key=_rank))
+    _show_line(f"{len(listed)} group(s){f': {counted}' if counted else ''}")
     rows = [
         {
             "group": summary.group,

@@ -164,12 +164,12 @@ def tls() -> ssl.SSLContext:
     """The TLS settings of the environment, for https to a service."""
     import ssl
 
-    given = {name: os.environ.get(name) or None for name in (_CA, _CERT, _KEY)}
+    paths = {name: os.environ.get(name) or None for name in (_CA, _CERT, _KEY)}
     try:
-        context = ssl.create_default_context(cafile=given[_CA])
-        if (certificate := given[_CERT]) is not None:
-            context.load_cert_chain(certificate, given[_KEY], password=lambda: "")
+        context = ssl.create_default_context(cafile=paths[_CA])
+        if (certificate := paths[_CERT]) is not None:
+            context.load_cert_chain(certificate, paths[_KEY], password=lambda: "")
     except OSError as error:
-        named = ", ".join(f"{name}={value}" for name, value in given.items() if value is not None)
+        named = ", ".join(f"{name}={value}" for name, value in paths.items() if value is not None)
         end(f"can't use {named}: {error.strerror or error}", BAD_SETTINGS)
     return context

@@ -135,13 +135,13 @@ def _tree(reasons: list[CountedReason]) -> Iterator[tuple[CountedReason, int]]:
     ordered = sorted(reasons, key=lambda each: -each.groups)
 
     def below(cause: str | None, depth: int) -> Iterator[tuple[CountedReason, int]]:
-        told: set[str] = set()
+        shown: set[str] = set()
         for reason in ordered:
             if (reason.follows_from if reason.follows_from in codes else None) != cause:
                 continue
             yield reason, depth
-            if reason.reason not in told:
-                told.add(reason.reason)
+            if reason.reason not in shown:
+                shown.add(reason.reason)
                 yield from below(reason.reason, depth + 1)
 
     return below(None, 0)

@@ -52,8 +52,8 @@ def by_topic(rows: Iterable[Progress]) -> list[TopicFigures]:
     topics: defaultdict[str, list[Progress]] = defaultdict(list)
     for row in rows:
         topics[row.topic].append(row)
-    figures = [_topic(topic, each) for topic, each in topics.items()]
-    return sorted(figures, key=lambda each: (-(each.lag or 0), each.topic))
+    figures = [_topic(topic, progress) for topic, progress in topics.items()]
+    return sorted(figures, key=lambda progress: (-(progress.lag or 0), progress.topic))
 
 
 def _topic(topic: str, rows: Sequence[Progress]) -> TopicFigures:

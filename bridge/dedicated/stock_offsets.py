@@ -83,12 +83,12 @@ class StoredOffsets:
         try:
             # By name, which makes no topic here (allow.auto.create.topics): in a list of all a topic that may not be
             # described is missing as one that nobody has made, and all that stock has copied would be copied again.
-            there = consumer.list_topics(self._topic, timeout=_SECONDS).topics[self._topic]
-            if there.error is not None and there.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            metadata = consumer.list_topics(self._topic, timeout=_SECONDS).topics[self._topic]
+            if metadata.error is not None and metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return {}
-            if there.error is not None:
-                raise KafkaException(there.error)
-            ends = set(there.partitions)
+            if metadata.error is not None:
+                raise KafkaException(metadata.error)
+            ends = set(metadata.partitions)
             consumer.assign([TopicPartition(self._topic, number, OFFSET_BEGINNING) for number in ends])
             offsets: Offsets = {}
             while ends:

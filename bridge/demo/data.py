@@ -52,7 +52,9 @@ _COMPACT_NO_MORE = {"segment.ms": None, "min.cleanable.dirty.ratio": "1", "delet
 """No log's dirty ratio exceeds 1, so it is never compacted. The copy gets this configuration too."""
 ORDERS, PAYMENTS, PROFILES, TICKS = "orders", "payments", "profiles", "ticks"
 TOPICS = {ORDERS: 4, PAYMENTS: 2, PROFILES: 2, TICKS: 1}
-PARTITIONS: tuple[Tp, ...] = tuple((topic, each) for topic, count in TOPICS.items() for each in range(count))
+PARTITIONS: tuple[Tp, ...] = tuple(
+    (topic, number) for topic, count in TOPICS.items() for number in range(count)
+)
 START_MS = 1_750_000_000_000
 FEWEST = 2_000
 DEFAULT_RECORDS = 230_000

@@ -150,8 +150,8 @@ def play(stack: LocalStack, records: int, started: float, shown: Console) -> Pla
     with steps.step("Syncing groups with MirrorGroupOffsetConnector") as advance:
         worker.rest.put(name, config)
         worker.rest.put(CHECKPOINTS, checkpoints(stack.source, stack.target))
-        for each in (name, CHECKPOINTS):
-            worker.rest.wait_running(each)
+        for text in (name, CHECKPOINTS):
+            worker.rest.wait_running(text)
         wait_synced(stack, name, groups, advance)
     with steps.step("Asking the timestamp rule, and stock's checkpoints"):
         judged = judge(stack, name, groups)

@@ -106,26 +106,27 @@ def _why_not_asked(facts: Facts, side: Side) -> str:
 def replication(facts: Facts) -> CheckResults:
     if facts.planned is not None:
         yield unknown("replication factors", facts.planned)
-    for each in facts.replications:
-        cluster = facts.clusters.get(each.side)
+    for described in facts.replications:
+        cluster = facts.clusters.get(described.side)
         if cluster is None or isinstance(cluster, Unknown):
-            yield unknown(each.key, Unknown(f"the {each.side} cluster did not answer"))
-        elif each.factor > len(cluster.brokers):
-            what = f"{each.key} is {each.factor}, and the {each.side} cluster has {len(cluster.brokers)} broker(s)"
-            yield P, what, f"set {each.key}={len(cluster.brokers)}, or -1 for the brokers' default"
+            yield unknown(described.key, Unknown(f"the {described.side} cluster did not answer"))
+        elif described.factor > len(cluster.brokers):
+            brokers = len(cluster.brokers)
+            what = f"{described.key} is {described.factor}, and the {described.side} cluster has {brokers} broker(s)"
+            yield P, what, f"set {described.key}={brokers}, or -1 for the brokers' default"
 
 
 def worker(facts: Facts) -> CheckResults:
     if facts.kind not in _WORKERS:
         return
     side, does = _WORKERS[facts.kind]
-    cluster, there = facts.clusters.get(side), facts.worker_cluster_id
-    if isinstance(there, Unknown):
-        yield unknown("the worker's cluster", there)
+    cluster, worker_cluster = facts.clusters.get(side), facts.worker_cluster_id
+    if isinstance(worker_cluster, Unknown):
+        yield unknown("the worker's cluster", worker_cluster)
     elif cluster is None or isinstance(cluster, Unknown):
         yield unknown("the worker's cluster", Unknown(_why_not_asked(facts, side)))
-    elif there != cluster.cluster_id:
-        what = f"the worker {does} cluster {there}, and the {side} is {cluster.cluster_id}"
+    elif worker_cluster != cluster.cluster_id:
+        what = f"the worker {does} cluster {worker_cluster}, and the {side} is {cluster.cluster_id}"
         yield P, what, f"deploy the connector on a worker whose bootstrap.servers are the {side}'s"
 
 
@@ -428,7 +429,7 @@ def examine(facts: Facts) -> list[Finding]:
     """The findings of all checks. Each has one at least, so that no check is left out in silence."""
     findings = []
     for check in CHECKS:
-        results = [Finding(check.name, *each) for each in check.run(facts)]
+        results = [Finding(check.name, *row) for row in check.run(facts)]
         findings += results or [Finding(check.name, Severity.OK, check.fine)]
     return findings
 

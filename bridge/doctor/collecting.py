@@ -246,15 +246,18 @@ async def _of_clusters(facts: Facts, plan: Plan, props: Mapping[str, str], clust
         )
         return await _of_topics(facts, plan, connected)
     finally:
-        for each in connected.values():
-            await each.inspection.close()
+        for connection in connected.values():
+            await connection.inspection.close()
 
 
 async def _of_topics(facts: Facts, plan: Plan, connected: Mapping[Side, Connected]) -> Facts:
     source, target = connected.get(Side.SOURCE), connected.get(Side.TARGET)
-    names = {side: await _or_unknown(each.cluster.topic_names()) for side, each in connected.items()}
+    names = {
+        side: await _or_unknown(connection.cluster.topic_names()) for side, connection in connected.items()
+    }
     hidden = {
-        side: await _hidden(each, plan.asked_by_name[side], names[side]) for side, each in connected.items()
+        side: await _hidden(connection, plan.asked_by_name[side], names[side])
+        for side, connection in connected.items()
     }
     on_source = names.get(Side.SOURCE, Unknown("the source cluster did not answer"))
     unseen = hidden.get(Side.SOURCE, [])
@@ -268,8 +271,8 @@ async def _of_topics(facts: Facts, plan: Plan, connected: Mapping[Side, Connecte
         groups = [] if isinstance(listed, Unknown) else plan.groups({*listed, *plan.named("groups", "group")})
         beyond["groups"] = len(groups) - MOST_GROUPS
         groups = groups[:MOST_GROUPS]
-        for side, each in connected.items():
-            allowed[side] = await _or_unknown(each.inspection.groups(groups)) if groups else {}
+        for side, connection in connected.items():
+            allowed[side] = await _or_unknown(connection.inspection.groups(groups)) if groups else {}
     lists = [*hidden.values(), *(listed for listed in names.values() if not isinstance(listed, Unknown))]
     present = frozenset(name for listed in lists for name in listed)
     needs = plan.needs(pairs, groups, present)
@@ -280,9 +283,14 @@ async def _of_topics(facts: Facts, plan: Plan, connected: Mapping[Side, Connecte
     names_of.setdefault(Side.SOURCE, set()).update(pair.source for pair in pairs)
     names_of.setdefault(Side.TARGET, set()).update(pair.target for pair in pairs)
     topics: dict[Side, Mapping[str, TopicFacts] | Unknown]
-    topics = {side: await _topics(each, sorted(names_of[side])) for side, each in connected.items()}
+    topics = {
+        side: await _topics(connection, sorted(names_of[side])) for side, connection in connected.items()
+    }
     ahead: dict[Side, Sequence[str] | Unknown]
-    ahead = {side: await _or_unknown(_ahead(each.cluster, topics[side])) for side, each in connected.items()}
+    ahead = {
+        side: await _or_unknown(_ahead(connection.cluster, topics[side]))
+        for side, connection in connected.items()
+    }
     for side in plan.sides:
         if side not in connected:
             topics[side] = ahead[side] = allowed[side] = Unknown(f"the {side} cluster did not answer")

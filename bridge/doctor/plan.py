@@ -161,7 +161,7 @@ class Plan:
             On.COPIES: [pair.target for pair in pairs],
             On.GROUPS: groups,
             On.IDS: self._ids(self.props.get("name", "")),
-            On.OTHERS_IDS: [each for owner in self._others for each in self._ids(owner)],
+            On.OTHERS_IDS: [text for owner in self._others for text in self._ids(owner)],
             On.STATE: self.state_topics,
             On.READINESS: [policy.readiness_topic(alias)],
             On.SYNCS: [] if syncs is None else [syncs[1]],

@@ -228,7 +228,7 @@ class KafkaCluster:
     def _append_time_seen(self, topic_id: str) -> bool | None:
         """Whether brokers have overwritten timestamps of what was read last; None where nothing was."""
         seen = (lookup.append_time(topic_id) for lookup in self._lookups.values())
-        return next((each for each in seen if each is not None), None)
+        return next((reading for reading in seen if reading is not None), None)
 
     async def _log_configs(self, topics: Mapping[str, str]) -> dict[str, _LogConfig]:
         """Returns what matters of topics' configs by name, for topics with their ids. Topics whose configs could not be

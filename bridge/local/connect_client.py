@@ -129,7 +129,9 @@ class ConnectClient:
         def reached() -> Json:
             status = self.status(name)
             states = [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
-            if any(each != state for each in states) or (tasks is not None and len(states) != tasks + 1):
+            if any(found_state != state for found_state in states) or (
+                tasks is not None and len(states) != tasks + 1
+            ):
                 raise AssertionError(f"connector and tasks of {name} are {states}: {_traces(status)}")
             return status
 
@@ -147,7 +149,7 @@ def _retriable(response: httpx.Response) -> bool:
     message = response.text.lower()
     if response.status_code == _SERVER_ERROR:
         return _EXPECTED in message
-    return response.status_code == _CONFLICT and any(each in message for each in _RETRIABLE)
+    return response.status_code == _CONFLICT and any(text in message for text in _RETRIABLE)
 
 
 def _message(response: httpx.Response) -> str:

@@ -92,8 +92,8 @@ class Forward:
     def _log_lines(self, lines: list[bytes]) -> None:
         """Logs each line of ours as it is, and whatever stands between two of them as one: a traceback is one line."""
         now, foreign = time.time(), list[str]()
-        for each in lines:
-            line = each.decode("utf-8", "replace").rstrip()
+        for text_line in lines:
+            line = text_line.decode("utf-8", "replace").rstrip()
             if not line:
                 continue
             record = of_line(line, self._process, now)

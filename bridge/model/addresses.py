@@ -95,10 +95,10 @@ def problem(address: str) -> str | None:
     match = _ADDRESS.fullmatch(address)
     if match is None:
         return "it must be sc://HOST or sc://HOST:PORT, with parameters behind it as in sc://HOST:15002/;use_ssl=true"
-    given = _parameters(match["rest"] or "")
-    if "token" in given:
+    parameters = _parameters(match["rest"] or "")
+    if "token" in parameters:
         return f"addresses are shown, tokens must not be: give the token as {TOKEN}"
-    if match["host"].lower() not in _HERE and given.get("use_ssl", "").lower() != "true":
+    if match["host"].lower() not in _HERE and parameters.get("use_ssl", "").lower() != "true":
         return (
             "the passwords of both clusters go to that server: behind the address of another machine it must have "
             "/;use_ssl=true"
@@ -128,7 +128,7 @@ def with_token(props: Mapping[str, str]) -> str:
 
 
 def _parameters(text: str) -> dict[str, str]:
-    return dict(each.split("=", 1) for each in text.split(";") if each)
+    return dict(parameter.split("=", 1) for parameter in text.split(";") if parameter)
 
 
 def _quoted(text: str) -> str:

@@ -50,7 +50,7 @@ def integer(text: str, bits: int = 64) -> int | None:
     match = _INTEGER.fullmatch(trimmed(text))
     if match is None:
         return None
-    digits = "".join(str(unicodedata.decimal(each)) for each in match[2]).lstrip("0") or "0"
+    digits = "".join(str(unicodedata.decimal(digit)) for digit in match[2]).lstrip("0") or "0"
     # Twenty digits are more than a LONG has; int() refuses thousands of them in words of its own.
     number = int(match[1] + digits[:20])
     return number if -(1 << (bits - 1)) <= number < 1 << (bits - 1) else None

@@ -34,7 +34,7 @@ class KeyRule:
         text = trimmed(value)
         if (
             not text
-            or text.lower() in (each.lower() for each in self.same)
+            or text.lower() in (text.lower() for text in self.same)
             or text.startswith(self.beginnings)
         ):
             return Effect.HONOURED

@@ -139,10 +139,10 @@ def with_fewer_causes(statuses: Sequence[PartitionStatus], most: int) -> list[Pa
     """Returns the statuses with so many different causes, as a record has room for; the others say that they are not
     told."""
     causes = dict.fromkeys(status[2:6] for status in statuses)
-    told = set(list(causes)[:most])
-    since_ms = min((status.since_ms for status in statuses if status[2:6] not in told), default=0)
+    shown = set(list(causes)[:most])
+    since_ms = min((status.since_ms for status in statuses if status[2:6] not in shown), default=0)
     return [
-        status if status[2:6] in told else status._replace(since_ms=since_ms, why=_NOT_TOLD, way_out="")
+        status if status[2:6] in shown else status._replace(since_ms=since_ms, why=_NOT_TOLD, way_out="")
         for status in statuses
     ]
 
@@ -177,10 +177,10 @@ def unpack(packed: Sequence[Sequence[Any]]) -> tuple[PartitionStatus, ...]:
 def _well_formed(status: PartitionStatus) -> bool:
     # JSON may hold halves of characters, which nobody can encode, and times that no calendar has.
     texts = all(
-        isinstance(each, str) and not any("\ud800" <= letter <= "\udfff" for letter in each)
-        for each in (status.topic, status.why, status.way_out)
+        isinstance(text, str) and not any("\ud800" <= letter <= "\udfff" for letter in text)
+        for text in (status.topic, status.why, status.way_out)
     )
     most = {"partition": LAST_PARTITION, "since_ms": _LAST_MS}
     numbers = all(type(each := getattr(status, name)) is int and 0 <= each <= most[name] for name in most)
-    offsets = all(type(each) is int and -1 <= each < 1 << 63 for each in (status.offset, status.end))
+    offsets = all(type(number) is int and -1 <= number < 1 << 63 for number in (status.offset, status.end))
     return texts and numbers and offsets

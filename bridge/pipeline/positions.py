@@ -375,8 +375,8 @@ async def _again(
         if ids[run.target_topic] != run.target_topic_id
     ]
     copies = [copy for main in lost for copy in main.copies]
-    there = list({copy.remote: None for copy in copies if described[copy.target_topic] is not None})
-    ends = await all_bounds(target, there, committed_only=False)
+    remotes = list({copy.remote: None for copy in copies if described[copy.target_topic] is not None})
+    ends = await all_bounds(target, remotes, committed_only=False)
     logs_of = {copy.id: ends.get(copy.remote) or Bounds(0, 0) for copy in copies}
     return {
         main.source: resume(

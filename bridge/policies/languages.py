@@ -80,7 +80,7 @@ class Languages:
         several = self._flat("union", parts) - {self.nothing}
         if self.everything in several:
             return self.everything
-        letters = [each for each in several if self._expressions[each].kind == "letters"]
+        letters = [number for number in several if self._expressions[number].kind == "letters"]
         if len(letters) > 1:
             merged = self.letters(
                 frozenset().union(*(self._expressions[letter].letters for letter in letters))
@@ -171,13 +171,13 @@ class Languages:
         """The shortest word, None for a language that has none."""
         characters = self._representatives()
         ways = {language: ""}
-        for each in (waiting := [language]):
-            if self._nullable[each]:
-                return ways[each]
+        for number in (waiting := [language]):
+            if self._nullable[number]:
+                return ways[number]
             for character in characters:
-                following = self._derivative(each, character)
+                following = self._derivative(number, character)
                 if following != self.nothing and following not in ways:
-                    ways[following] = ways[each] + character
+                    ways[following] = ways[number] + character
                     waiting.append(following)
         return None
 
@@ -276,7 +276,7 @@ def read_pattern(text: str, languages: Languages) -> Pattern:
         around = [[item.text for item in part] for part in (items[: captured[0]], items[captured[0] + 1 :])]
         if None not in around[0] and None not in around[1]:
             group = items[captured[0]].language
-            before, behind = ("".join(each for each in part if each) for part in around)
+            before, behind = ("".join(text for text in part if text) for part in around)
     return Pattern(whole, group, before, behind)
 
 

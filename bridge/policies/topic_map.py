@@ -75,8 +75,8 @@ def read_texts(props: Mapping[str, str | None]) -> tuple[str, list[Text]]:
         )
         raise ConfigRejected([ConfigError(TOPIC_MAP, f"Invalid configuration {TOPIC_MAP}: {why}")])
     if inline:
-        given = [(f"'{part.strip()}'", part) for part in inline.split(",")]
-        return TOPIC_MAP, _entries(TOPIC_MAP, given, "a map is written as a=b,c.*=d.$0")
+        texts = [(f"'{part.strip()}'", part) for part in inline.split(",")]
+        return TOPIC_MAP, _entries(TOPIC_MAP, texts, "a map is written as a=b,c.*=d.$0")
     try:
         text = Files(most=_MOST_BYTES).read(file).decode()
     except (UnreadableFile, UnicodeDecodeError) as error:
@@ -85,15 +85,15 @@ def read_texts(props: Mapping[str, str | None]) -> tuple[str, list[Text]]:
             [ConfigError(TOPIC_MAP_FILE, f"Invalid value {file} for configuration {TOPIC_MAP_FILE}: {why}")]
         ) from None
     lines = [(f"line {number}", line) for number, line in enumerate(text.splitlines(), 1)]
-    there = [(label, line) for label, line in lines if line.strip() and not line.lstrip().startswith("#")]
-    return TOPIC_MAP_FILE, _entries(TOPIC_MAP_FILE, there, "each line has one entry: source=target")
+    written = [(label, line) for label, line in lines if line.strip() and not line.lstrip().startswith("#")]
+    return TOPIC_MAP_FILE, _entries(TOPIC_MAP_FILE, written, "each line has one entry: source=target")
 
 
-def _entries(key: str, given: Sequence[tuple[str, str]], form: str) -> list[Text]:
+def _entries(key: str, lines: Sequence[tuple[str, str]], form: str) -> list[Text]:
     texts = []
     wrong = []
-    for label, part in given:
-        source, equals, target = (each.strip() for each in part.partition("="))
+    for label, part in lines:
+        source, equals, target = (text.strip() for text in part.partition("="))
         if source and target and equals:
             texts.append(Text(label, source, target))
         else:

@@ -85,9 +85,9 @@ class Flow:
         """Raises ConfigRejected with every error at once."""
         kind = kind_of_class(props.get("connector.class", ""))
         if kind is None or kind.kind not in _KINDS:
-            known = ", ".join(KINDS[each].connector_class for each in _KINDS)
-            given = props.get("connector.class", "")
-            why = f"Invalid value {given!r} for configuration connector.class: it must be one of {known}"
+            known = ", ".join(KINDS[text].connector_class for text in _KINDS)
+            connector_class = props.get("connector.class", "")
+            why = f"Invalid value {connector_class!r} for configuration connector.class: it must be one of {known}"
             raise ConfigRejected([ConfigError("connector.class", why)])
         if kind.kind == "checkpoint":
             return Flow(CheckpointOptions.from_props(props, clients))

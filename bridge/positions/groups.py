@@ -284,14 +284,14 @@ async def _ends(
         topics = await ask(
             Side.SOURCE, source.topics(sorted({tp.topic for tp in partitions})), flow.options.admin_timeout_ms
         )
-        there = [
+        known_partitions = [
             tp
             for tp in partitions
             if not isinstance(info := topics[tp.topic], KafkaFailure) and tp.partition < info.partitions
         ]
-        bounds = source.bounds(there, committed_only=flow.options.source_committed_only)
-        for tp, each in (await ask(Side.SOURCE, bounds, flow.options.admin_timeout_ms)).items():
-            known[tp] = None if isinstance(each, KafkaFailure) else each.end
+        bounds = source.bounds(known_partitions, committed_only=flow.options.source_committed_only)
+        for tp, log_bounds in (await ask(Side.SOURCE, bounds, flow.options.admin_timeout_ms)).items():
+            known[tp] = None if isinstance(log_bounds, KafkaFailure) else log_bounds.end
     except ClusterAway:
         return known
     return known

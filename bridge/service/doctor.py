@@ -52,9 +52,11 @@ def namings(connector: Connector, all_of: Iterable[Connector], kinds: Mapping[st
     """How other connectors of the same flow name topics, without heartbeat connectors, whose topic has one name."""
     flow = _flow(connector, kinds)
     return [
-        _naming(connector, each, kinds)
-        for each in all_of
-        if each.name != connector.name and _flow(each, kinds) == flow and each.kind != "heartbeat"
+        _naming(connector, other_connector, kinds)
+        for other_connector in all_of
+        if other_connector.name != connector.name
+        and _flow(other_connector, kinds) == flow
+        and other_connector.kind != "heartbeat"
     ]
 
 
@@ -69,9 +71,9 @@ def _flow(connector: Connector, kinds: Mapping[str, Kind]) -> tuple[str, ...]:
 
 
 def _value(connector: Connector, key: str, kinds: Mapping[str, Kind]) -> str:
-    given = connector.config.get(key)
-    if given is not None:
-        return given
+    value = connector.config.get(key)
+    if value is not None:
+        return value
     kind = kinds.get(connector.kind)
     default = kind.definition.keys[key].default_text if kind is not None else None
     return default or ""

@@ -20,7 +20,7 @@ def from_cursor(cursor: str | None, types: tuple[type, ...]) -> tuple[Any, ...]:
         return ()
     try:
         position = json.loads(base64.b64decode(cursor.encode(), b"-_", validate=True))
-        if isinstance(position, list) and [type(each) for each in position] == list(types):
+        if isinstance(position, list) and [type(value) for value in position] == list(types):
             return tuple(position)
     except (ValueError, TypeError, RecursionError, binascii.Error):
         pass

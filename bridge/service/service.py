@@ -448,7 +448,9 @@ class Service:
 
     def _requested_offsets(self, name: str, body: PollRequest) -> list[dict[str, str | int]]:
         """Source partitions whose stored offsets the shim is asked for; none of a shim that can't read them."""
-        return [] if body.offsets is None else [dict(each) for each in self.offset_requests.next(name)]
+        return (
+            [] if body.offsets is None else [dict(partition) for partition in self.offset_requests.next(name)]
+        )
 
     def _renew_lease(self, name: str, index: int, session: str, *, arrived: bool) -> Connector:
         before = self.table.version

@@ -26,10 +26,10 @@ def connector_config(config: Mapping[str, str] | str | Path) -> dict[str, str]:
         raise SourceRejected(str(problem)) from None
 
 
-def config_path(given: Mapping[str, str]) -> str | None:
+def config_path(raw: Mapping[str, str]) -> str | None:
     """Returns the value of the option by which `mirror-groups` works its rows out, None where it reads an internal
     topic. Raises SourceRejected for options beside it, which would do nothing."""
-    options = {name.lower(): value for name, value in given.items() if name.lower() != "path"}
+    options = {name.lower(): value for name, value in raw.items() if name.lower() != "path"}
     if CONFIG in options:
         if beside := sorted(options.keys() - {CONFIG}):
             names = f"option{'s' * (len(beside) > 1)} {', '.join(beside)}"

@@ -88,17 +88,17 @@ def read_offsets(option: str, text: str, *, edges: Collection[LogEdge]) -> LogEd
     that is not among `edges`."""
     names = [edge.value for edge in LogEdge if edge in edges]
     right = f'must be {", ".join(names)} or JSON such as {{"orders": {{"0": 23, "1": {_number(edges)}}}}}'
-    given = text.strip()
-    if not given.startswith("{"):
+    stripped = text.strip()
+    if not stripped.startswith("{"):
         try:
-            edge = LogEdge(given.lower())
+            edge = LogEdge(stripped.lower())
         except ValueError:
             raise SourceRejected(f"option {option} is {_short(text)}; it {right}") from None
         if edge not in edges:
             raise SourceRejected(f"option {option} can't be {edge.value} here; it {right}")
         return edge
     offsets: dict[TopicPartition, int | LogEdge] = {}
-    for tp, offset in _by_partition(option, given, right):
+    for tp, offset in _by_partition(option, stripped, right):
         edge_of = {_EARLIEST: LogEdge.EARLIEST, _LATEST: LogEdge.LATEST}.get(offset)
         if offset < _EARLIEST or (edge_of is not None and edge_of not in edges):
             raise SourceRejected(
@@ -368,14 +368,14 @@ def stream_ranges(
     """Returns the ranges that a micro-batch reads. Raises SourceRejected for what is gone, if that is an error."""
     if fail_on_data_loss:
         _verify(end, logs)
-    there = {
+    known = {
         tp: log
         for tp, log in logs.items()
         if tp in end.offsets and log.topic_id == end.topic_ids.get(tp.topic)
     }
-    starts = {tp: _begin(start, tp, log) for tp, log in there.items()}
-    ends = {tp: end.offsets[tp] for tp in there}
-    return ranges(starts, ends, there, fail_on_data_loss=fail_on_data_loss)
+    starts = {tp: _begin(start, tp, log) for tp, log in known.items()}
+    ends = {tp: end.offsets[tp] for tp in known}
+    return ranges(starts, ends, known, fail_on_data_loss=fail_on_data_loss)
 
 
 def _begin(start: StreamPositions, tp: TopicPartition, log: Log) -> int:

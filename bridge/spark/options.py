@@ -112,12 +112,12 @@ class RecordsOptions:
 
 
 def read_options(
-    given: Mapping[str, str], default_pattern: str = "", excluded: Mapping[str, str] | None = None
+    raw: Mapping[str, str], default_pattern: str = "", excluded: Mapping[str, str] | None = None
 ) -> RecordsOptions:
     """Reads options of `mirror-records`, or, with a pattern of topics that are read by default, of an internal topic.
     `excluded`: names that may not be given, and what they are for. Raises SourceRejected with all that is wrong."""
-    verify_no_table(given)
-    options = {name.lower(): trimmed(value) for name, value in given.items()}
+    verify_no_table(raw)
+    options = {name.lower(): trimmed(value) for name, value in raw.items()}
     errors = _Errors([text for name in sorted(options) if (text := _unknown(name)) is not None])
     unknown = bool(errors.texts)
     values = {_CANONICAL[name]: value for name, value in options.items() if name in _CANONICAL}
@@ -129,7 +129,7 @@ def read_options(
     several: str | None = ""
     selected = errors.collect(lambda: _one_of(values, _SELECTIONS), several)
     if selected is None and not default_pattern and not unknown:
-        hint = "" if given else f"; {_OF_TABLES}"
+        hint = "" if raw else f"; {_OF_TABLES}"
         errors.texts.append(f"one of the options {', '.join(_SELECTIONS)} is required{hint}")
     nothing: tuple[tuple[str, ...], str, dict[str, list[int]]] = (), "", {}
     topics, pattern, assigned = errors.collect(
@@ -191,18 +191,18 @@ class _Errors:
             raise SourceRejected("; ".join(dict.fromkeys(self.texts)))
 
 
-def verify_no_table(given: Mapping[str, str]) -> None:
+def verify_no_table(raw: Mapping[str, str]) -> None:
     """Raises SourceRejected for the options of a table of Spark's catalog, and for a path."""
-    names = {name.lower() for name in given}
+    names = {name.lower() for name in raw}
     if "provider" in names and any(name.startswith("option.") for name in names):
         raise SourceRejected(f"this is no source of tables in Spark's catalog: {_OF_TABLES}")
     if "path" in names:
         raise SourceRejected("records are in topics, not at a path: leave it out")
 
 
-def for_batch(given: Mapping[str, str], default_pattern: str = "") -> RecordsOptions:
+def for_batch(raw: Mapping[str, str], default_pattern: str = "") -> RecordsOptions:
     """The options of a batch. Raises SourceRejected."""
-    options = read_options(given, default_pattern, dict.fromkeys(_STREAM_ONLY, "a stream"))
+    options = read_options(raw, default_pattern, dict.fromkeys(_STREAM_ONLY, "a stream"))
     if options.start is LogEdge.LATEST or _has(options.start, LogEdge.LATEST):
         raise SourceRejected(
             "option startingOffsets can't be latest in a batch: there would be nothing to read"
@@ -210,9 +210,9 @@ def for_batch(given: Mapping[str, str], default_pattern: str = "") -> RecordsOpt
     return options
 
 
-def for_stream(given: Mapping[str, str], default_pattern: str = "") -> RecordsOptions:
+def for_stream(raw: Mapping[str, str], default_pattern: str = "") -> RecordsOptions:
     """The options of a stream. Raises SourceRejected."""
-    return read_options(given, default_pattern, dict.fromkeys((*_BATCH_ONLY, HISTORY), "a batch"))
+    return read_options(raw, default_pattern, dict.fromkeys((*_BATCH_ONLY, HISTORY), "a batch"))
 
 
 def _has(where: Where | None, edge: LogEdge) -> bool:
@@ -245,20 +245,20 @@ def _unknown_property(name: str) -> str | None:
         return None
     if name in KNOWN:
         return f"option {KAFKA}{name} is not a property of Kafka's consumer"
-    near = get_close_matches(name, [each for each in KNOWN if is_of("consumer", each)], 1, 0.75)
+    near = get_close_matches(name, [text for text in KNOWN if is_of("consumer", text)], 1, 0.75)
     text = f"option {KAFKA}{name} is no property of Kafka's consumer"
     return text + (f"; did you mean {KAFKA}{near[0]}?" if near else "")
 
 
 def _kafka(values: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
     """Properties of the file that commandConfig names, and over them those of options."""
-    given = {
+    client_properties = {
         name.removeprefix(KAFKA): text
         for name, text in options.items()
         if name.startswith(KAFKA) and _unknown(name) is None
     }
     if "commandConfig" not in values:
-        return given
+        return client_properties
     path = Path(values["commandConfig"])
     try:
         properties = java_values.given(load_properties(path))
@@ -269,7 +269,7 @@ def _kafka(values: Mapping[str, str], options: Mapping[str, str]) -> dict[str, s
         raise SourceRejected(
             f"option commandConfig: {path} has {strange[0]}, no property of Kafka's consumer"
         )
-    return {**properties, **given}
+    return {**properties, **client_properties}
 
 
 def _selection(name: str, text: str) -> tuple[tuple[str, ...], str, dict[str, list[int]]]:
@@ -288,10 +288,10 @@ def _selection(name: str, text: str) -> tuple[tuple[str, ...], str, dict[str, li
 
 
 def _one_of(values: Mapping[str, str], names: tuple[str, ...]) -> str | None:
-    given = [name for name in names if name in values]
-    if len(given) > 1:
-        raise SourceRejected(f"options {' and '.join(given)} exclude each other")
-    return given[0] if given else None
+    present = [name for name in names if name in values]
+    if len(present) > 1:
+        raise SourceRejected(f"options {' and '.join(present)} exclude each other")
+    return present[0] if present else None
 
 
 def _where(values: Mapping[str, str], names: tuple[str, ...], *edges: LogEdge) -> Where | None:

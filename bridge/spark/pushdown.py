@@ -87,83 +87,83 @@ class Limits:
 def pushed(filters: Sequence[Filter]) -> tuple[Limits, list[Filter]]:
     """The limits that the filters make together, and the filters that Spark has to look at again."""
     limits, rest = Limits(), list[Filter]()
-    for each in filters:
-        narrower = _narrowed(limits, each)
+    for pushed in filters:
+        narrower = _narrowed(limits, pushed)
         if narrower is None:
-            rest.append(each)
+            rest.append(pushed)
         else:
             limits = narrower
-            if _column(each) == "timestamp":
-                rest.append(each)
+            if _column(pushed) == "timestamp":
+                rest.append(pushed)
     return limits, rest
 
 
-def _narrowed(limits: Limits, given: Filter) -> Limits | None:
+def _narrowed(limits: Limits, pushed: Filter) -> Limits | None:
     """Returns the limits with a filter added; None for a filter that limits nothing."""
-    name = _column(given)
-    if isinstance(given, IsNotNull):
+    name = _column(pushed)
+    if isinstance(pushed, IsNotNull):
         return limits if name in NEVER_NULL else None
     if name == "topic":
-        return None if _matches(given, "") is None else replace(limits, texts=(*limits.texts, given))
+        return None if _matches(pushed, "") is None else replace(limits, texts=(*limits.texts, pushed))
     if name == "partition":
-        span = _span(limits.partitions, given)
+        span = _span(limits.partitions, pushed)
         return None if span is None else replace(limits, partitions=span)
     if name == "offset":
-        span = _span(limits.offsets, given)
+        span = _span(limits.offsets, pushed)
         # A row is left out within a range only by its ends.
-        if span is None or (isinstance(given, In) and len(given.value) > 1):
+        if span is None or (isinstance(pushed, In) and len(pushed.value) > 1):
             return None
         return replace(limits, offsets=span)
     if name == "timestamp":
-        since = _since(given)
+        since = _since(pushed)
         return None if since is None else replace(limits, since=max(since, limits.since or 0))
     return None
 
 
-def _column(given: Filter) -> str | None:
+def _column(pushed: Filter) -> str | None:
     """Returns the column that a filter is of; None where it is of a part of one, or of several."""
-    path: ColumnPath = getattr(given, "attribute", ())
+    path: ColumnPath = getattr(pushed, "attribute", ())
     return column_of(".".join(path))
 
 
-def _span(span: Span, given: Filter) -> Span | None:
-    if isinstance(given, In):
-        whole = all(type(each) is int for each in given.value)
-        return span.narrowed(among=given.value) if whole else None
-    number = getattr(given, "value", None)
+def _span(span: Span, pushed: Filter) -> Span | None:
+    if isinstance(pushed, In):
+        whole = all(type(value) is int for value in pushed.value)
+        return span.narrowed(among=pushed.value) if whole else None
+    number = getattr(pushed, "value", None)
     if type(number) is not int:
         return None
-    if isinstance(given, EqualTo | EqualNullSafe):
+    if isinstance(pushed, EqualTo | EqualNullSafe):
         return span.narrowed(number, number)
-    if isinstance(given, GreaterThan):
+    if isinstance(pushed, GreaterThan):
         return span.narrowed(number + 1)
-    if isinstance(given, GreaterThanOrEqual):
+    if isinstance(pushed, GreaterThanOrEqual):
         return span.narrowed(number)
-    if isinstance(given, LessThan):
+    if isinstance(pushed, LessThan):
         return span.narrowed(high=number - 1)
-    return span.narrowed(high=number) if isinstance(given, LessThanOrEqual) else None
+    return span.narrowed(high=number) if isinstance(pushed, LessThanOrEqual) else None
 
 
-def _matches(given: Filter, text: str) -> bool | None:
+def _matches(pushed: Filter, text: str) -> bool | None:
     """Whether a text passes the filter; None for a filter that is not understood."""
-    if isinstance(given, EqualTo | EqualNullSafe):
-        return bool(given.value == text)
-    if isinstance(given, In):
-        return text in given.value
-    if isinstance(given, StringStartsWith):
-        return text.startswith(given.value)
-    if isinstance(given, StringEndsWith):
-        return text.endswith(given.value)
-    return given.value in text if isinstance(given, StringContains) else None
+    if isinstance(pushed, EqualTo | EqualNullSafe):
+        return bool(pushed.value == text)
+    if isinstance(pushed, In):
+        return text in pushed.value
+    if isinstance(pushed, StringStartsWith):
+        return text.startswith(pushed.value)
+    if isinstance(pushed, StringEndsWith):
+        return text.endswith(pushed.value)
+    return pushed.value in text if isinstance(pushed, StringContains) else None
 
 
-def _since(given: Filter) -> int | None:
+def _since(pushed: Filter) -> int | None:
     """The earliest timestamp in ms that passes the filter; None where it has none."""
-    if not isinstance(given, EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual):
+    if not isinstance(pushed, EqualTo | EqualNullSafe | GreaterThan | GreaterThanOrEqual):
         return None
-    if not isinstance(given.value, datetime):
+    if not isinstance(pushed.value, datetime):
         return None
-    time = given.value if given.value.tzinfo is not None else given.value.replace(tzinfo=UTC)
+    time = pushed.value if pushed.value.tzinfo is not None else pushed.value.replace(tzinfo=UTC)
     return max(0, (time - _EPOCH) // _MILLISECOND)
 
 

@@ -220,12 +220,12 @@ def arrow_batches(
     """Raises SourceRejected and KafkaFailure."""
     collect_seldom()
     arrow_schema: Any = to_arrow_schema(schema, timezone="UTC")
-    for each in fetched(options, ranges):
-        for parts in _by_size(each):
+    for part in fetched(options, ranges):
+        for parts in _by_size(part):
             try:
-                yield as_batch(parts, each.part.tp, arrow_schema)
+                yield as_batch(parts, part.part.tp, arrow_schema)
             except ValueError as error:
-                raise _unreadable(each.part, parts[0].records.first, error) from None
+                raise _unreadable(part.part, parts[0].records.first, error) from None
 
 
 class StoredRecord(NamedTuple):

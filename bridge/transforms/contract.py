@@ -31,11 +31,11 @@ class ContractBroken(ValueError):
 
 
 def call(
-    transform: Transform, parameters: dict[str, str], given: pa.RecordBatch, to: Sequence[str] = ()
+    transform: Transform, parameters: dict[str, str], batch: pa.RecordBatch, to: Sequence[str] = ()
 ) -> pa.RecordBatch:
     """Calls the transform with a batch and checks the result. `to`: other topics that it may send records to. Raises
     ContractBroken, and whatever it raises."""
-    return checked(given, transform(given, **parameters), to)
+    return checked(batch, transform(batch, **parameters), to)
 
 
 def nothing() -> pa.RecordBatch:
@@ -43,7 +43,7 @@ def nothing() -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema=SCHEMA)
 
 
-def checked(given: pa.RecordBatch, returned: object, to: Sequence[str] = ()) -> pa.RecordBatch:
+def checked(batch: pa.RecordBatch, returned: object, to: Sequence[str] = ()) -> pa.RecordBatch:
     """Returns a transform's result, with its columns in order and of the right types. Raises ContractBroken."""
     if not isinstance(returned, pa.RecordBatch):
         raise ContractBroken(f"it returned {_what(returned)}, not a pyarrow.RecordBatch")
@@ -51,8 +51,8 @@ def checked(given: pa.RecordBatch, returned: object, to: Sequence[str] = ()) -> 
     for name in ("topic", "partition", "offset", "headers"):
         if result.column(name).null_count:
             raise ContractBroken(f"it returned nulls in the column {name}")
-    _check_offsets(_numbers(given, "offset"), _numbers(result, "offset"))
-    _check_topic_partition(given, result, to)
+    _check_offsets(_numbers(batch, "offset"), _numbers(result, "offset"))
+    _check_topic_partition(batch, result, to)
     headers = result.column("headers").flatten()
     if headers.null_count or headers.field("key").null_count:
         raise ContractBroken("it returned a header without a key")
@@ -84,15 +84,15 @@ def _typed(returned: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=SCHEMA.names)
 
 
-def _check_offsets(given: np.ndarray, result: np.ndarray) -> None:
+def _check_offsets(offsets: np.ndarray, result: np.ndarray) -> None:
     """Checks that the returned offsets are some of the given ones, once each, in their order."""
-    if len(result) > len(given):
+    if len(result) > len(offsets):
         raise ContractBroken(
-            f"it returned {len(result)} records for {len(given)}: never more than it was given"
+            f"it returned {len(result)} records for {len(offsets)}: never more than it was given"
         )
-    if np.array_equal(given, result):
+    if np.array_equal(offsets, result):
         return
-    if len(result) and not len(given):
+    if len(result) and not len(offsets):
         raise ContractBroken("it returned records for none")
     wrong = np.flatnonzero(np.diff(result) <= 0)
     if len(wrong):
@@ -100,21 +100,21 @@ def _check_offsets(given: np.ndarray, result: np.ndarray) -> None:
         raise ContractBroken(
             f"it returned offset {second} behind {first}: records stay in order, and are returned once"
         )
-    positions = np.minimum(np.searchsorted(given, result), len(given) - 1)
-    strange = result[given[positions] != result]
+    positions = np.minimum(np.searchsorted(offsets, result), len(offsets) - 1)
+    strange = result[offsets[positions] != result]
     if len(strange):
         raise ContractBroken(f"it returned offset {int(strange[0])}, which it was not given")
 
 
-def _check_topic_partition(given: pa.RecordBatch, result: pa.RecordBatch, to: Sequence[str]) -> None:
+def _check_topic_partition(batch: pa.RecordBatch, result: pa.RecordBatch, to: Sequence[str]) -> None:
     if not result.num_rows:
         return
-    partition = given.column("partition")[0].as_py()
+    partition = batch.column("partition")[0].as_py()
     if (_numbers(result, "partition") != partition).any():
         raise ContractBroken(f"it changed the partition {partition}: a copy keeps its partition")
-    there = pc.unique(given.column("topic")).to_pylist()
+    topics = pc.unique(batch.column("topic")).to_pylist()
     for topic in pc.unique(result.column("topic")).to_pylist():
-        if topic not in there and topic not in to:
+        if topic not in topics and topic not in to:
             raise ContractBroken(
                 f"it sent records to {topic}, which bridge.transforms.<name>.to does not name"
             )

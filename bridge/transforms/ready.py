@@ -110,8 +110,8 @@ def values(text: bytes, path: Sequence[str]) -> Iterator[bytes]:
         else:
             yield from _values_inside(bytes(raw), path[1:])
     elif opening == b"[":
-        for each in _LIST.decode(text):
-            yield from _values_inside(bytes(each), path)
+        for item in _LIST.decode(text):
+            yield from _values_inside(bytes(item), path)
     else:
         raise ValueError(_no_object(text))
 
@@ -148,9 +148,9 @@ def mask_fields(
     masked = _masked_plain(batch.column(at), fields, replacement) if batch.num_rows else None
     rows, odd = (batch.column(at), range(batch.num_rows)) if masked is None else masked
     if len(odd):
-        texts, given = rows.to_pylist(), batch.column(at)
+        texts, original = rows.to_pylist(), batch.column(at)
         for row in odd:
-            text = given[row].as_py()
+            text = original[row].as_py()
             texts[row] = None if text is None else changed(text, paths, change)
         rows = pa.array(texts, pa.binary())
     return batch.set_column(at, SCHEMA.field(at), rows)

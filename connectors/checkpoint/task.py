@@ -293,8 +293,8 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
             for row in rows
             if (written := self._checkpoints.written(group, row.target)) is not None
         }
-        there = TargetGroup(GroupState.EMPTY, "classic", standing)
-        plan = plan_group(group, rows, there, {}, dry_run=self._options.dry_run)
+        target_group = TargetGroup(GroupState.EMPTY, "classic", standing)
+        plan = plan_group(group, rows, target_group, {}, dry_run=self._options.dry_run)
         return GroupPlan(group, tuple(row._replace(write=None) for row in plan.rows), plan.reason)
 
 

@@ -248,7 +248,7 @@ def _file(location: str, policy: Policy) -> Iterator[str]:
     if location and not real.endswith(_MAP):
         yield f"the file of a topic map is named so, as topics{_MAP}: what it holds becomes names of topics"
     above = [os.path.realpath(folder) for folder in policy.folders]
-    if location and above and not any(os.path.commonpath((each, real)) == each != real for each in above):
+    if location and above and not any(os.path.commonpath((text, real)) == text != real for text in above):
         yield f"it lies below no folder that this service allows; {FOLDERS} is {', '.join(policy.folders)}"
 
 
@@ -314,7 +314,7 @@ def _python(key: str, value: str) -> Iterator[str]:
 
 def _below(name: str, modules: Sequence[str]) -> bool:
     module = name.rpartition(".")[0]
-    return any(each == "*" or f"{module}.".startswith(f"{each}.") for each in modules)
+    return any(text == "*" or f"{module}.".startswith(f"{text}.") for text in modules)
 
 
 def _now(patterns: Sequence[str], setting: str = "") -> str:

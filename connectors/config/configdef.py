@@ -111,8 +111,8 @@ class In:
     ignore_case: bool = False
 
     def check(self, name: str, value: Value) -> str | None:
-        given = str(value)
-        if given in self.values or (self.ignore_case and given.upper() in {v.upper() for v in self.values}):
+        text = str(value)
+        if text in self.values or (self.ignore_case and text.upper() in {v.upper() for v in self.values}):
             return None
         how = " (case insensitive)" if self.ignore_case else ""
         return invalid(name, value, f"String must be one of{how}: {', '.join(self.values)}")

@@ -129,8 +129,8 @@ class Names:
     def near(self, text: str) -> set[str]:
         """Returns the names near a text, with the text itself where it is one."""
         matches = set[str]()
-        for each in _shortened(_plain(text)):
-            matches |= self._by_text.get(each, set())
+        for shortened in _shortened(_plain(text)):
+            matches |= self._by_text.get(shortened, set())
         return matches
 
 
@@ -183,26 +183,26 @@ class KeyRules:
     client_properties: Collection[str] = ()
     """That `client_rule` knows."""
 
-    def ignored(self, given: Mapping[str, str]) -> Iterator[IgnoredSetting]:
+    def ignored(self, props: Mapping[str, str]) -> Iterator[IgnoredSetting]:
         """Settings that do nothing, in the order of their keys."""
-        own_code = any(value.startswith("python:") for value in given.values())
-        for key in sorted(given):
+        own_code = any(value.startswith("python:") for value in props.values())
+        for key in sorted(props):
             rule = self.rule(key)
             if rule is NOBODYS and own_code:
                 rule = _PLUGINS
-            if rule.on(given[key]) is Effect.IGNORED:
+            if rule.on(props[key]) is Effect.IGNORED:
                 yield IgnoredSetting(key=key, reason=rule.why)
 
-    def refused(self, given: Mapping[str, str]) -> Iterator[ConfigError]:
+    def refused(self, props: Mapping[str, str]) -> Iterator[ConfigError]:
         """Yields errors for Connect's own keys that can't be honoured; client properties are checked by the clients."""
-        for key, value in given.items():
+        for key, value in props.items():
             rule = self._connects(key)
             if rule is not None and rule.on(value) is Effect.REFUSED:
                 yield ConfigError(key, invalid(key, value, rule.why))
 
-    def misspelt(self, given: Mapping[str, str]) -> Iterator[ConfigError]:
+    def misspelt(self, props: Mapping[str, str]) -> Iterator[ConfigError]:
         """Yields errors for unknown keys that are spelt nearly as a known one, or are a known one's old name."""
-        for key in given:
+        for key in props:
             old = instead(key) if self.rule(key) in NOTHING else None
             if old is not None:
                 yield ConfigError(key, f"Unknown configuration '{key}': {old}")
@@ -225,7 +225,7 @@ class KeyRules:
         defined = {name for name, key in self.definition.keys.items() if key.group != client_keys.UNPREFIXED}
         ours = defined | {key.name for key in connect_keys.KEYS}
         near = _near_keys(frozenset(ours), frozenset(self.client_properties)).find(key)
-        return next((each for each in near if self.rule(each) not in NOTHING), None)
+        return next((text for text in near if self.rule(text) not in NOTHING), None)
 
     def _connects(self, key: str) -> KeyRule | None:
         for connect_key in connect_keys.KEYS:
@@ -245,7 +245,7 @@ class KeyRules:
         if role == "cluster" and not name.startswith(_OF_CONNECTIONS):
             return self._dropped(sides[0], name)
         roles = ROLES if role == "cluster" else (role,)
-        uses = [self.uses[side, each] for side in sides for each in roles if (side, each) in self.uses]
+        uses = [self.uses[side, text] for side in sides for text in roles if (side, text) in self.uses]
         rules = [rule for use in uses if (rule := self.client_rule(use, name)) is not None]
         if not uses:
             away = not any(side == Side.SOURCE for side, _ in self.uses)

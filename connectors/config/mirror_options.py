@@ -243,13 +243,13 @@ def syncs_location(doc: str, group: str) -> Key:
     )
 
 
-def mirror_errors(given: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
+def mirror_errors(props: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
     """Checks rules across the keys of `mirror_keys`."""
     yield from separator_errors(config)
     yield from _alias_errors(config)
-    yield from _map_errors(given, config)
+    yield from _map_errors(props, config)
     for provider in config.items(PROVIDERS) or ():
-        referring = sorted(key for key, value in given.items() if f"${{{provider}:" in value)
+        referring = sorted(key for key, value in props.items() if f"${{{provider}:" in value)
         if referring:
             why = (
                 f"{', '.join(referring)} refers to ${{{provider}:...}}, and the service can't load a Java provider; "
@@ -258,13 +258,13 @@ def mirror_errors(given: Mapping[str, str], config: ValidatedConfig) -> Iterator
             yield ConfigError(PROVIDERS, invalid(PROVIDERS, provider, why))
 
 
-def _map_errors(given: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
+def _map_errors(props: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
     """A map that nobody reads is no map. Policies of others may read it."""
     chosen = config.text(POLICY_CLASS)
     if chosen.startswith("python:"):
         return
     for key in (TOPIC_MAP, TOPIC_MAP_FILE):
-        if given.get(key):
+        if props.get(key):
             why = f"{chosen.removeprefix(STOCK)} does not read it; give {POLICY_CLASS}={MAP_POLICY}"
             yield ConfigError(key, f"Invalid configuration {key}: {why}")
 

@@ -260,13 +260,13 @@ def token_functions(props: Mapping[str, str]) -> Mapping[str, str]:
     }
 
 
-def token_function_errors(there: Mapping[str, str], config: ValidatedConfig) -> list[ConfigError]:
+def token_function_errors(props: Mapping[str, str], config: ValidatedConfig) -> list[ConfigError]:
     """Returns the errors of functions that can't be loaded or called. None is called: it may log in somewhere. What has
     an error already is not loaded."""
     wrong = {error.key for error in config.errors}
     results = [
-        load_function(key, name, there, _takes_two, "looked at, it")
-        for key, name in token_functions(there).items()
+        load_function(key, name, props, _takes_two, "looked at, it")
+        for key, name in token_functions(props).items()
         if key not in wrong
     ]
     return [result for result in results if isinstance(result, ConfigError)]

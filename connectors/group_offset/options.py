@@ -109,11 +109,11 @@ def _check(props: Props, clients: ClientCheck) -> Checked:
     return check(DEFINITION, props, clients, _selection_errors)
 
 
-def _selection_errors(given: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
-    if "group" in given and "groups" in given:
+def _selection_errors(props: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
+    if "group" in props and "groups" in props:
         why = "groups is given too, and both mean the same; give only one of the two"
-        yield ConfigError("group", invalid("group", given["group"], why))
+        yield ConfigError("group", invalid("group", props["group"], why))
     for key, everything in (("group", "groups"), ("groups", "groups"), ("topics", "topics")):
         if config.items(key) == ():
             why = f"an empty list selects no {everything}; give names or patterns, or .* for all"
-            yield ConfigError(key, invalid(key, given.get(key, ""), why))
+            yield ConfigError(key, invalid(key, props.get(key, ""), why))

@@ -76,11 +76,11 @@ class Commits:
         self,
         group: str,
         translated: Sequence[Translated],
-        there: Mapping[TopicPartition, Committed],
+        committed: Mapping[TopicPartition, Committed],
         ends: Mapping[TopicPartition, int],
     ) -> Sequence[Translated]:
-        """Returns the rows with verdicts that are right for all sources whose copies share a partition. `there`: what
-        the group has committed on the target; `ends`: where its logs end."""
+        """Returns the rows with verdicts that are right for all sources whose copies share a partition. `committed`:
+        what the group has committed on the target; `ends`: where its logs end."""
         if all(row.alone is None for row in translated):
             return translated
         if group not in self._said:
@@ -89,7 +89,7 @@ class Commits:
         rows = []
         for row in translated:
             own = written.get(row.target), said.get(row.target)
-            row = with_standing(row, there.get(row.target), own, ends.get(row.target))
+            row = with_standing(row, committed.get(row.target), own, ends.get(row.target))
             if (last := told(row, said.get(row.target))) is not None:
                 said[row.target] = last
             rows.append(self._others.together(group, row))

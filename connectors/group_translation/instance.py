@@ -154,7 +154,7 @@ class GroupOperations:
         self._check_enabled()
         async with self.between_rounds:
             await self._moves.follow()
-            facts = {name: facts_of(each) for name, each in arguments["groups"].items()}
+            facts = {name: facts_of(fields) for name, fields in arguments["groups"].items()}
             dry_run = bool(arguments.get("dry_run"))
             moved, refused = await self._moves.move(facts, self._report_of, dry_run=dry_run)
             self._moves.publish()
@@ -191,11 +191,13 @@ class GroupOperations:
             raise OperationRefused(_DISABLED.format(self._name))
 
 
-def facts_of(given: Any) -> MoveFacts:
+def facts_of(fields: Any) -> MoveFacts:
     """Reads what the service knows of a group that is to be moved."""
-    missing = {(topic, partition): records for topic, partition, records in given["missing"]}
-    not_begun = tuple(NotBegunMoved(*row) for row in given.get("not_begun", ()))
-    return MoveFacts(given["as_of_ms"], given["source_away"], given["missing_since_ms"], missing, not_begun)
+    missing = {(topic, partition): records for topic, partition, records in fields["missing"]}
+    not_begun = tuple(NotBegunMoved(*row) for row in fields.get("not_begun", ()))
+    return MoveFacts(
+        fields["as_of_ms"], fields["source_away"], fields["missing_since_ms"], missing, not_begun
+    )
 
 
 class GroupsInstance(Generic[Options]):

@@ -66,7 +66,7 @@ class MoveFacts:
 def planned(
     report: GroupReport | None,
     state: GroupState,
-    there: Offsets | KafkaFailure,
+    target_offsets: Offsets | KafkaFailure,
     facts: MoveFacts,
     now_ms: int,
 ) -> MoveRecord | Refusal:
@@ -74,8 +74,8 @@ def planned(
     the last round translated."""
     if report is None or not report.partitions:
         return "not_looked_at_yet", "the group has no report of the last round"
-    if isinstance(there, KafkaFailure):
-        return reason_of(Side.TARGET, there).value, str(there)
+    if isinstance(target_offsets, KafkaFailure):
+        return reason_of(Side.TARGET, target_offsets).value, str(target_offsets)
     if state is GroupState.UNKNOWN:
         return Reason.GROUP_STATE_UNKNOWN.value, "the group's state on the target can't be read: try again"
     if state not in QUIET:
@@ -83,7 +83,7 @@ def planned(
         return active.value, f"the group is {state.value} on the target: stop its consumers there"
     rows = []
     for part in report.partitions:
-        standing = there.get(TopicPartition(part.target_topic, part.partition))
+        standing = target_offsets.get(TopicPartition(part.target_topic, part.partition))
         if part.verdict == "pending" or part.target_offset is None:
             return part.reason or "not_looked_at_yet", f"{part.topic}-{part.partition} is pending"
         place = f"{part.target_topic}-{part.partition}"
@@ -110,7 +110,7 @@ def planned(
                 facts.missing.get((part.topic, part.partition)),
             )
         )
-    snapshot = tuple(standing_of(tp, at) for tp, at in sorted(there.items()))
+    snapshot = tuple(standing_of(tp, at) for tp, at in sorted(target_offsets.items()))
     since = facts.missing_since_ms
     return MoveRecord(
         MOVED, now_ms, facts.as_of_ms, facts.source_away, since, tuple(rows), snapshot, facts.not_begun
@@ -286,9 +286,9 @@ class Moves:
             if name not in self.moved:
                 raise OperationRefused(f"group {name} is not moved: there is nothing to roll back")
             self._refuse_active(name, states[name])
-            there = _offsets_or_raise(Side.TARGET, offsets[name])
+            target_offsets = _offsets_or_raise(Side.TARGET, offsets[name])
             in_snapshot = {(standing.topic, standing.partition) for standing in self.moved[name].snapshot}
-            left[name] = [standing_of(tp, at) for tp, at in there.items() if tp not in in_snapshot]
+            left[name] = [standing_of(tp, at) for tp, at in target_offsets.items() if tp not in in_snapshot]
         for name in names:
             previous = {
                 TopicPartition(standing.topic, standing.partition): Committed(
@@ -314,9 +314,9 @@ class Moves:
         records: dict[str, MoveRecord] = {}
         for name, rows in pairs.items():
             self._refuse_active(name, states[name])
-            there = _offsets_or_raise(Side.TARGET, offsets[name])
+            target_offsets = _offsets_or_raise(Side.TARGET, offsets[name])
             for row in rows:
-                at = there.get(TopicPartition(row.target_topic, row.partition))
+                at = target_offsets.get(TopicPartition(row.target_topic, row.partition))
                 if at is None or at.offset != row.target_offset:
                     raise OperationRefused(
                         f"group {name} has committed another offset of {row.target_topic}-{row.partition} on "

@@ -296,20 +296,20 @@ class Checked:
 def check(definition: ConfigDef, props: Props, clients: ClientCheck, rules: Rules | None = None) -> Checked:
     """Checks a configuration: every key with its value and errors; rules across keys, plugins and client properties
     included."""
-    there = given(props)
-    config = definition.validate(props).with_errors(clients.refused(there))
-    plugins = Plugins(there, config)
+    stated = given(props)
+    config = definition.validate(props).with_errors(clients.refused(stated))
+    plugins = Plugins(stated, config)
     group_filter, topic_filter = plugins.load(GROUP_FILTER), plugins.load(TOPIC_FILTER)
     policy = plugins.load(REPLICATION_POLICY)
-    own = rules(there, config) if rules else ()
+    own = rules(stated, config) if rules else ()
     errors = [
-        *mirror_errors(there, config),
+        *mirror_errors(stated, config),
         *own,
-        *clients.check(there),
-        *token_function_errors(there, config),
+        *clients.check(stated),
+        *token_function_errors(stated, config),
         *plugins.errors,
     ]
-    return Checked(config.with_errors(errors), there, group_filter, topic_filter, policy)
+    return Checked(config.with_errors(errors), stated, group_filter, topic_filter, policy)
 
 
 def _mirror_isolation(props: Mapping[str, str]) -> str | None:

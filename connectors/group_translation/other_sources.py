@@ -175,20 +175,20 @@ class _OtherSource:
     def find(self, group: str, tp: TopicPartition) -> OtherFlow | None:
         """Returns what the flow says of a group in a partition of the target; None where it has said that it has no
         such group, or the group no offset there."""
-        there = {name: connector for name, connector in self._connectors.items() if connector.of_groups}
+        connectors = {name: connector for name, connector in self._connectors.items() if connector.of_groups}
         now_ms, monotonic_ms = int(time.time() * 1000), int(time.monotonic() * 1000)
         fresh = {
-            name: connector for name, connector in there.items() if connector.fresh(now_ms, monotonic_ms)
+            name: connector for name, connector in connectors.items() if connector.fresh(now_ms, monotonic_ms)
         }
         # What is old counts where nobody tells of the group now: its connector may be paused beside another one.
-        for some in (fresh, _latest(there), there):
+        for some in (fresh, _latest(connectors), connectors):
             said = [one for name, connector in some.items() for one in self._find(name, connector, group, tp)]
             if said:
                 lowest = min(said, key=lambda one: -1 if one.offset is None else one.offset)
                 if some is fresh or lowest.offset is None:
                     return lowest
                 return lowest._replace(outdated=True, said=lowest.said or self._silent(some))
-        asked = fresh or there
+        asked = fresh or connectors
         if asked and all(connector.whole and connector.has_told(group) for connector in asked.values()):
             return None
         return self._not_known(self._unknown(asked, tp.topic))
@@ -218,7 +218,7 @@ class _OtherSource:
             yield OtherFlow(self.name, alone.offset, None if alone.bound < 0 else alone.bound)
 
     def _row(self, name: str, reason: str | None, row: GroupRow, alone: Alone | None) -> OtherFlow:
-        why = next((each for each in (reason, row.reason) if each and each not in _SEEN_HERE), None)
+        why = next((text for text in (reason, row.reason) if text and text not in _SEEN_HERE), None)
         said = "" if why is None else f"connector {name} of {self.name} says {why} of the group"
         code = None if why is None else Reason.OTHER_SOURCE_NOT_READY
         if why is not None and row.target_offset is None:
@@ -235,9 +235,11 @@ class _OtherSource:
     def _not_known(self, said: str) -> OtherFlow:
         return OtherFlow(self.name, None, reason=Reason.OTHER_SOURCE_UNKNOWN, said=said)
 
-    def _silent(self, there: Mapping[str, _Connector]) -> str:
-        names = ", ".join(sorted(there))
-        seconds = (int(time.time() * 1000) - max(connector.as_of_ms for connector in there.values())) // 1000
+    def _silent(self, connectors: Mapping[str, _Connector]) -> str:
+        names = ", ".join(sorted(connectors))
+        seconds = (
+            int(time.time() * 1000) - max(connector.as_of_ms for connector in connectors.values())
+        ) // 1000
         return f"connector {names} of {self.name} has told nothing for {seconds} s"
 
     def _unknown(self, asked: Mapping[str, _Connector], topic: str) -> str:

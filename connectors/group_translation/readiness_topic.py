@@ -216,8 +216,8 @@ class RoundRecords:
         self, assignment: Assignment, missing: Mapping[TopicPartition, Missing], began_ms: int
     ) -> dict[StoredKey, Value | None]:
         topics: dict[str, list[tuple[int, int, int]]] = {}
-        for (topic, partition), each in missing.items():
-            topics.setdefault(topic, []).append((partition, each.records, each.since_ms))
+        for (topic, partition), count in missing.items():
+            topics.setdefault(topic, []).append((partition, count.records, count.since_ms))
         records: dict[StoredKey, Value | None] = {
             ("missing", topic): MissingRecord(began_ms, tuple(sorted(rows))) for topic, rows in topics.items()
         }

@@ -85,7 +85,7 @@ def report_of(
         target=target,
         task=task,
         ready=ready,
-        verdict=next((each for each in _WEAKEST if each in verdicts), "pending"),
+        verdict=next((text for text in _WEAKEST if text in verdicts), "pending"),
         bound=sum(known_bounds) if known_bounds and len(known_bounds) == len(bounds) else None,
         target_state=record.state,
         synced_at_ms=record.as_of_ms,

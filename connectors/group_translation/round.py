@@ -239,29 +239,29 @@ class GroupRounds:
         if commit and self.furthest is not None:
             together = {
                 group: self._commits.together(
-                    group, rows, {} if isinstance(there, KafkaFailure) else there, self._target_ends
+                    group, rows, {} if isinstance(committed, KafkaFailure) else committed, self._target_ends
                 )
                 for group, rows in translated.items()
-                for there in (offsets[group],)
+                for committed in (offsets[group],)
             }
             await self.furthest.keep(together, offsets)
         # A coordinator that has just started lists no groups until it has loaded them: one with offsets exists, and may
         # have members.
         unlisted = [
             group
-            for group, there in offsets.items()
-            if group not in self._states and there and not isinstance(there, KafkaFailure)
+            for group, committed in offsets.items()
+            if group not in self._states and committed and not isinstance(committed, KafkaFailure)
         ]
         states = await ask(Side.TARGET, self._target.group_states(unlisted), wait) if unlisted else {}
         targets: dict[str, TargetGroup] = {}
         for group, rows in translated.items():
-            there = offsets[group]
-            if isinstance(there, KafkaFailure):
-                self._failed(outcome, group, Side.TARGET, there)
+            committed = offsets[group]
+            if isinstance(committed, KafkaFailure):
+                self._failed(outcome, group, Side.TARGET, committed)
                 continue
             absent = GroupListing(group, states.get(group, GroupState.NOT_FOUND), "classic")
             listing = self._states.get(group, absent)
-            targets[group] = TargetGroup(listing.state, listing.type, there, self._target_ends)
+            targets[group] = TargetGroup(listing.state, listing.type, committed, self._target_ends)
             outcome.plans[group] = self._commits.plan(group, rows, targets[group])
         behind_markers = await self._behind_markers(translated, outcome.plans)
         for group, rows in behind_markers.items():

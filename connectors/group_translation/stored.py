@@ -147,7 +147,7 @@ class StoredState:
 
     def names(self, kind: type[Value]) -> list[str]:
         """Returns the names that have a value of that kind."""
-        return [name for each, name in self._kept if each == kind.kind]
+        return [name for text, name in self._kept if text == kind.kind]
 
     def meaning(self, kind: type[Value], name: str) -> int | None:
         """Returns the meaning of the newest value, without decoding it."""
@@ -294,10 +294,10 @@ class FurthestOffsets:
         self._drop_at = time.monotonic() + DROP_EVERY
 
     async def keep(
-        self, translated: Mapping[str, Sequence[Translated]], there: Mapping[str, Offsets]
+        self, translated: Mapping[str, Sequence[Translated]], committed: Mapping[str, Offsets]
     ) -> None:
         """Writes what has changed; it is acknowledged when this returns, or the store's remarks have the error.
-        `there`: what the groups have committed on the target."""
+        `committed`: what the groups have committed on the target."""
         if self._store.lost != self._lost:
             self._lost = self._store.lost
             self._kept.clear()
@@ -319,7 +319,9 @@ class FurthestOffsets:
             mark = hash((offsets, frozenset(alone.items())))
             if (answered or alone) and self._kept.get(group) != mark:
                 marks[group] = mark
-                due[FurthestRecord.kind, group] = self._record(group, answered, alone, there[group], now_ms)
+                due[FurthestRecord.kind, group] = self._record(
+                    group, answered, alone, committed[group], now_ms
+                )
         if not due or time.monotonic() < self._not_before:
             return
         try:
@@ -344,14 +346,14 @@ class FurthestOffsets:
         group: str,
         answered: Sequence[Translated],
         alone: Mapping[TopicPartition, Alone],
-        there: Offsets,
+        committed: Offsets,
         now_ms: int,
     ) -> FurthestRecord:
         before = self._store.get(FurthestRecord, group)
         rows = {} if before is None else dict(before.rows)
-        if not isinstance(there, KafkaFailure):
+        if not isinstance(committed, KafkaFailure):
             current = {row.target for row in answered}
-            rows = {tp: row for tp, row in rows.items() if tp in there or tp in current}
+            rows = {tp: row for tp, row in rows.items() if tp in committed or tp in current}
         for row in answered:
             assert row.verdict.offset is not None
             rows[row.target] = Furthest.after(rows.get(row.target), row.committed.offset, row.verdict.offset)

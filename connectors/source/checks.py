@@ -83,7 +83,7 @@ class ChosenTransform(NamedTuple):
 
 
 def transforms(
-    there: Mapping[str, str], config: ValidatedConfig
+    props: Mapping[str, str], config: ValidatedConfig
 ) -> tuple[list[ChosenTransform], list[ConfigError]]:
     """Returns the transforms of a configuration, in order, and its errors."""
     if not config.good(TRANSFORMS):
@@ -91,16 +91,16 @@ def transforms(
     names = config.items(TRANSFORMS) or ()
     if len(names) > _MOST:
         why = f"it names {len(names):,} transforms, and a record goes through {_MOST} at most"
-        return [], [ConfigError(TRANSFORMS, invalid(TRANSFORMS, there.get(TRANSFORMS), why))]
-    given = {key: value for key, value in there.items() if key.startswith(f"{TRANSFORMS}.")}
+        return [], [ConfigError(TRANSFORMS, invalid(TRANSFORMS, props.get(TRANSFORMS), why))]
+    parameters = {key: value for key, value in props.items() if key.startswith(f"{TRANSFORMS}.")}
     chosen: list[ChosenTransform] = []
-    errors = list(_of_no_transform(names, given))
+    errors = list(_of_no_transform(names, parameters))
     wrong = {error.key for error in config.errors}
     for name in names:
         if name.startswith(_PYTHON):
-            result = _function(name, there)
+            result = _function(name, props)
         else:
-            result = _named(name, given, there, loaded=f"{TRANSFORMS}.{name}.type" not in wrong)
+            result = _named(name, parameters, props, loaded=f"{TRANSFORMS}.{name}.type" not in wrong)
         if isinstance(result, ChosenTransform):
             chosen.append(result)
         else:
@@ -108,15 +108,15 @@ def transforms(
     return chosen, errors
 
 
-def _function(name: str, there: Mapping[str, str]) -> ChosenTransform | list[ConfigError]:
+def _function(name: str, props: Mapping[str, str]) -> ChosenTransform | list[ConfigError]:
     """Reads a function that is in the list itself: for all topics, and without parameters."""
-    errors = _errors(TRANSFORMS, name, {}, "", there)
+    errors = _errors(TRANSFORMS, name, {}, "", props)
     function = name.removeprefix(_PYTHON)
     return errors or ChosenTransform(Transform(function, function, {}), PatternList((".*",)))
 
 
 def _named(
-    name: str, given: Mapping[str, str], there: Mapping[str, str], *, loaded: bool
+    name: str, given: Mapping[str, str], props: Mapping[str, str], *, loaded: bool
 ) -> ChosenTransform | list[ConfigError]:
     """Reads the transform of this name. `loaded`: whether its function may be; otherwise the configuration has an error
     that says why not."""
@@ -134,7 +134,7 @@ def _named(
     if not loaded:
         return errors
     if "type" in own:
-        errors += _errors(f"{prefix}type", own["type"], parameters, prefix, there, to)
+        errors += _errors(f"{prefix}type", own["type"], parameters, prefix, props, to)
     else:
         missing = f'Missing required configuration "{prefix}type" which has no default value.'
         errors.append(ConfigError(f"{prefix}type", missing))
@@ -154,9 +154,9 @@ def _of_targets(key: str, topics: Sequence[str]) -> Iterator[str]:
             yield invalid(key, topic, "it is the name of an internal topic")
 
 
-def _of_no_transform(names: tuple[str, ...], given: Mapping[str, str]) -> Iterator[ConfigError]:
+def _of_no_transform(names: tuple[str, ...], parameters: Mapping[str, str]) -> Iterator[ConfigError]:
     """Yields errors for keys of no transform."""
-    for key in given:
+    for key in parameters:
         name = key.removeprefix(f"{TRANSFORMS}.").partition(".")[0]
         if name not in names:
             why = f"{TRANSFORMS} names no transform {name}"
@@ -168,7 +168,7 @@ def _errors(
     name: str,
     parameters: Mapping[str, str],
     prefix: str,
-    there: Mapping[str, str],
+    props: Mapping[str, str],
     to: Sequence[str] = (),
 ) -> list[ConfigError]:
     """Checks a function and its parameters."""
@@ -178,7 +178,7 @@ def _errors(
         wrong.extend(_of_parameters(function, parameters, prefix))
         return None if wrong else _tried_out(function, parameters, to)
 
-    result = load_function(key, name, there, try_out, "called with a batch without records, it")
+    result = load_function(key, name, props, try_out, "called with a batch without records, it")
     return [result] if isinstance(result, ConfigError) else wrong
 
 
@@ -221,55 +221,55 @@ def _tried_out(
     return None
 
 
-def client_property(there: Mapping[str, str], name: str, *prefixes: str) -> tuple[str, str]:
+def client_property(props: Mapping[str, str], name: str, *prefixes: str) -> tuple[str, str]:
     """Returns the key that sets a client property, and its value, "" when not given; of the prefixes the last one wins,
     as `source.consumer.*` does over `consumer.*` (stock §1.1)."""
     effective = (f"{prefixes[0]}{name}", "")
     for key in (f"{prefix}{name}" for prefix in prefixes):
-        if key in there:
-            effective = key, there[key]
+        if key in props:
+            effective = key, props[key]
     return effective
 
 
-def written_with(there: Mapping[str, str], name: str) -> tuple[str, str]:
+def written_with(props: Mapping[str, str], name: str) -> tuple[str, str]:
     """Returns the key and value of a property of the producer of copies. Stock writes them with Connect's producer,
     hence the override."""
-    return client_property(there, name, "producer.", "target.producer.", OVERRIDE)
+    return client_property(props, name, "producer.", "target.producer.", OVERRIDE)
 
 
-def compression_level(there: Mapping[str, str]) -> int | None:
+def compression_level(props: Mapping[str, str]) -> int | None:
     """Returns the compression level of the configured codec; None for its default."""
-    codec = written_with(there, "compression.type")[1]
-    text = written_with(there, f"compression.{codec}.level")[1] if codec in _LEVELS else ""
+    codec = written_with(props, "compression.type")[1]
+    text = written_with(props, f"compression.{codec}.level")[1] if codec in _LEVELS else ""
     return int(text) if text else None
 
 
-def writing_errors(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
+def writing_errors(props: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
     """Checks the properties that copies are written with."""
-    key, value = written_with(there, "batch.size")
+    key, value = written_with(props, "batch.size")
     size = integer(value or "0", 32)
     if size is None or size < 0:
         yield ConfigError(key, invalid(key, value, "Not a number of type INT that is at least 0"))
-    key, value = written_with(there, "compression.type")
+    key, value = written_with(props, "compression.type")
     if value and value not in _CODECS:
         yield ConfigError(key, invalid(key, value, f"String must be one of: {', '.join(_CODECS)}"))
     for codec, levels in _LEVELS.items():
-        key, value = written_with(there, f"compression.{codec}.level")
+        key, value = written_with(props, f"compression.{codec}.level")
         if value and integer(value) not in levels and (codec, value) != ("gzip", _GZIP_DEFAULT):
             default = f", or {_GZIP_DEFAULT}" if codec == "gzip" else ""
             why = f"must be a number from {levels.start} to {levels.stop - 1}{default}"
             yield ConfigError(key, invalid(key, value, why))
-    yield from _servers(there, config)
+    yield from _servers(props, config)
 
 
-def _servers(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
+def _servers(props: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
     """Refuses an override of the bootstrap servers that names another cluster: with stock copies alone would go there,
     and topics and offset runs would not be found."""
     key = f"{OVERRIDE}bootstrap.servers"
     servers = config.items(_SERVERS)
-    if servers and there.get(key) and set(split_list(there[key])) != set(servers):
+    if servers and props.get(key) and set(split_list(props[key])) != set(servers):
         why = f"copies go to the cluster of {_SERVERS}, {','.join(servers)}; remove it: the servers stand there only"
-        yield ConfigError(key, invalid(key, there[key], why))
+        yield ConfigError(key, invalid(key, props[key], why))
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,10 +292,10 @@ def check(
     props: Props, clients: ClientCheck, definition: ConfigDef = DEFINITION
 ) -> tuple[ValidatedConfig, ChosenPlugins]:
     """Checks a configuration. `definition`: the source connector's, or one that has all of its keys."""
-    there = given(props)
-    config = definition.validate(props).with_errors(clients.refused(there))
-    loading = Plugins(there, config)
-    chosen, wrong = transforms(there, config)
+    stated = given(props)
+    config = definition.validate(props).with_errors(clients.refused(stated))
+    loading = Plugins(stated, config)
+    chosen, wrong = transforms(stated, config)
     plugins = ChosenPlugins(
         loading.load(TOPIC_FILTER),
         loading.load(CONFIG_PROPERTY_FILTER),
@@ -303,15 +303,15 @@ def check(
         chosen,
     )
     errors = [
-        *mirror_errors(there, config),
-        *_across(there, config),
-        *_reading(there),
-        *_slices(there),
-        *_other_machines(there),
-        *writing_errors(there, config),
-        *clients.check(there),
-        *token_function_errors(there, config),
-        *_writing(there, config, clients),
+        *mirror_errors(stated, config),
+        *_across(stated, config),
+        *_reading(stated),
+        *_slices(stated),
+        *_other_machines(stated),
+        *writing_errors(stated, config),
+        *clients.check(stated),
+        *token_function_errors(stated, config),
+        *_writing(stated, config, clients),
         *loading.errors,
         *wrong,
     ]
@@ -320,86 +320,86 @@ def check(
     return config.with_errors(errors), plugins
 
 
-def _across(there: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
+def _across(props: Mapping[str, str], config: ValidatedConfig) -> Iterator[ConfigError]:
     """Checks stock's two rules across keys. Connect's own key is parsed as Connect does."""
-    required = there.get("exactly.once.support", "").lower() == "required"
-    if required and isolation(there) != COMMITTED:
+    required = props.get("exactly.once.support", "").lower() == "required"
+    if required and isolation(props) != COMMITTED:
         yield ConfigError("exactly.once.support", NOT_EXACTLY_ONCE)
-    set_up = any(key.startswith(("offset-syncs-", "offset-syncs.topic.")) for key in there)
+    set_up = any(key.startswith(("offset-syncs-", "offset-syncs.topic.")) for key in props)
     if config.good(EMIT_SYNCS) and not config.flag(EMIT_SYNCS) and set_up:
         yield ConfigError(EMIT_SYNCS, NO_SYNCS_TO_SET_UP)
 
 
-def _slices(there: Mapping[str, str]) -> Iterator[ConfigError]:
-    text = there.get(_PARALLELISM, "1")
+def _slices(props: Mapping[str, str]) -> Iterator[ConfigError]:
+    text = props.get(_PARALLELISM, "1")
     number = integer(text, 32)
     if number is None or number < 1:
         why = "Not a number of type INT" if number is None else "Value must be at least 1"
         yield ConfigError(_PARALLELISM, invalid(_PARALLELISM, text, why))
 
 
-def _other_machines(there: Mapping[str, str]) -> Iterator[ConfigError]:
+def _other_machines(props: Mapping[str, str]) -> Iterator[ConfigError]:
     """Executors elsewhere get the passwords of both clusters over the network."""
-    if _REMOTE in there:
-        yield from _connect_server(there)
+    if _REMOTE in props:
+        yield from _connect_server(props)
         return
-    master = there.get("spark.master", "local")
+    master = props.get("spark.master", "local")
     if LOCAL_MASTER.fullmatch(master) is not None:
         return
-    if boolean(there.get(SHARED, "")):
+    if boolean(props.get(SHARED, "")):
         why = (
             "connectors share a Spark of a local master only; on a cluster they share a Spark Connect server "
             "(spark.remote), or each has an application"
         )
-        yield ConfigError(SHARED, invalid(SHARED, there[SHARED], why))
-    authenticate = there.get(_AUTHENTICATE)
+        yield ConfigError(SHARED, invalid(SHARED, props[SHARED], why))
+    authenticate = props.get(_AUTHENTICATE)
     if authenticate is None:
         why = (
             "executors on other machines get the passwords of both clusters; give true, and Spark authenticates and "
             "encrypts, or false where nobody else can listen or connect"
         )
         yield ConfigError(_AUTHENTICATE, f"Missing configuration {_AUTHENTICATE}: {why}")
-    elif boolean(authenticate) and master.startswith("spark://") and _SECRET not in there:
+    elif boolean(authenticate) and master.startswith("spark://") and _SECRET not in props:
         why = (
             "a standalone master, its workers and this driver need the same one with spark.authenticate=true"
         )
         yield ConfigError(_SECRET, f"Missing configuration {_SECRET}: {why}")
 
 
-def _connect_server(there: Mapping[str, str]) -> Iterator[ConfigError]:
+def _connect_server(props: Mapping[str, str]) -> Iterator[ConfigError]:
     """A Spark Connect server has its own master and settings, and gets the passwords in one message."""
-    address = there[_REMOTE]
+    address = props[_REMOTE]
     if (why := problem(address)) is not None:
         # Whoever has put a token there need not read it again in the log.
         yield ConfigError(_REMOTE, invalid(_REMOTE, shown(address), why))
-    if "spark.master" in there:
+    if "spark.master" in props:
         why = f"{_REMOTE} says where the copy runs, and its server has a master: leave one of them out"
-        yield ConfigError("spark.master", invalid("spark.master", there["spark.master"], why))
-    for key in sorted(there):
+        yield ConfigError("spark.master", invalid("spark.master", props["spark.master"], why))
+    for key in sorted(props):
         if key.startswith("spark.") and key not in _FOR_A_SERVER:
             why = f"with {_REMOTE} the server's own settings hold, and {key} does nothing: leave it out"
             yield ConfigError(key, why)
 
 
-def isolation(there: Mapping[str, str]) -> str:
+def isolation(props: Mapping[str, str]) -> str:
     """Returns the isolation level of the source's consumer; unlike stock's it is read_committed by default."""
-    return client_property(there, "isolation.level", "consumer.", "source.consumer.")[1] or COMMITTED
+    return client_property(props, "isolation.level", "consumer.", "source.consumer.")[1] or COMMITTED
 
 
-def _reading(there: Mapping[str, str]) -> Iterator[ConfigError]:
-    key, value = client_property(there, "auto.offset.reset", "consumer.", "source.consumer.")
+def _reading(props: Mapping[str, str]) -> Iterator[ConfigError]:
+    key, value = client_property(props, "auto.offset.reset", "consumer.", "source.consumer.")
     if value not in ("", "earliest", "latest"):
         why = "must be earliest or latest: a partition without a position has to begin somewhere"
         yield ConfigError(key, invalid(key, value, why))
 
 
 def _writing(
-    there: Mapping[str, str], config: ValidatedConfig, clients: ClientCheck
+    props: Mapping[str, str], config: ValidatedConfig, clients: ClientCheck
 ) -> Iterator[ConfigError]:
     """Checks the producers: of records to the target, of offset syncs to either side."""
-    yield from clients.check_producer(Side.TARGET, there)
+    yield from clients.check_producer(Side.TARGET, props)
     if config.flag(EMIT_SYNCS) and config.value(SYNCS_LOCATION) == "source":
-        yield from clients.check_producer(Side.SOURCE, there)
+        yield from clients.check_producer(Side.SOURCE, props)
 
 
 def _timestamp_type(chosen: ConfigPropertyFilter, config: ValidatedConfig) -> Iterator[ConfigError]:

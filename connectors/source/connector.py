@@ -90,5 +90,5 @@ def _same_flow(one: Mapping[str, str | None], other: Mapping[str, str | None]) -
 
 
 def _opposite_flow(one: Mapping[str, str | None], other: Mapping[str, str | None]) -> bool:
-    there = one.get(SOURCE_ALIAS), one.get(TARGET_ALIAS)
-    return there == (other.get(TARGET_ALIAS), other.get(SOURCE_ALIAS))
+    aliases = one.get(SOURCE_ALIAS), one.get(TARGET_ALIAS)
+    return aliases == (other.get(TARGET_ALIAS), other.get(SOURCE_ALIAS))

@@ -69,10 +69,10 @@ def plan_topics(
         for remote in (names[topic], *also.get(topic, ())):
             if remote not in remotes:
                 continue
-            there = remotes[remote]
-            if there is None:
+            remote_topic = remotes[remote]
+            if remote_topic is None:
                 create[remote] = max(create.get(remote, 0), info.partitions)
-            elif there.partitions < info.partitions:
+            elif remote_topic.partitions < info.partitions:
                 grow[remote] = max(grow.get(remote, 0), info.partitions)
     return TopicPlan(create, grow)
 
@@ -93,17 +93,17 @@ def copied(
     """Partitions that are there on both sides. Those that only the target has mean nothing."""
     partitions: list[Copied] = []
     for topic, info in sorted(sources.items()):
-        there = remotes.get(names[topic])
+        remote = remotes.get(names[topic])
         others = [remotes.get(name) for name in also.get(topic, ())]
-        infos = [info for info in (there, *others) if info is not None]
-        if there is not None and len(infos) == 1 + len(others):
+        infos = [info for info in (remote, *others) if info is not None]
+        if remote is not None and len(infos) == 1 + len(others):
             transforms = transforms_of(topic)
             partitions += [
                 Copied(
                     TopicPartition(topic, number),
                     info.topic_id,
-                    there.name,
-                    there.topic_id,
+                    remote.name,
+                    remote.topic_id,
                     transforms=transforms,
                     also=tuple((info.name, info.topic_id) for info in infos[1:]),
                 )
@@ -156,15 +156,19 @@ class Discovery:
         if plan.awaited:
             remotes, absent = await self._awaited(plan.awaited, remotes, failing=bool(failures))
             failures += absent
-        kept = [each for each in self._last if each.source.topic in unsure or _targets(each) & unknown.keys()]
+        kept = [
+            partition
+            for partition in self._last
+            if partition.source.topic in unsure or _targets(partition) & unknown.keys()
+        ]
         self._last = [*copied(sources, remotes, names, self._options.transforms_of, also), *kept]
-        there = {topic: remote for topic, remote in names.items() if remotes.get(remote) is not None}
-        remarks = [*_overwriting(remotes), *self._misread(there), *never_copied(self._options)]
+        existing = {topic: remote for topic, remote in names.items() if remotes.get(remote) is not None}
+        remarks = [*_overwriting(remotes), *self._misread(existing), *never_copied(self._options)]
         self._tell_absent(described)
         heartbeats = self._options.policy.is_heartbeats_topic
         copies = any(not heartbeats(partition.source.topic) for partition in self._last)
         waits_for = "" if copies or failures else self._waits_for(chosen)
-        return DiscoveredTopics(self._last, there, failures, remarks, waits_for)
+        return DiscoveredTopics(self._last, existing, failures, remarks, waits_for)
 
     def _waits_for(self, chosen: Sequence[str]) -> str:
         topics = [topic for topic in chosen if not self._options.policy.is_heartbeats_topic(topic)]
@@ -237,7 +241,7 @@ class Discovery:
     async def _chosen(self) -> list[str]:
         """Returns the topics to copy; also those that the source does not list, for which we may have lost DESCRIBE."""
         listed = await self._sides.ask(Side.SOURCE, self._sides.cluster(Side.SOURCE).topic_names())
-        before = (each.source.topic for each in self._last)
+        before = (partition.source.topic for partition in self._last)
         self._tell_connects(listed)
         return sorted(filter(self._options.replicates, {*listed, *before, *self._options.named_topics}))
 

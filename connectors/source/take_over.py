@@ -139,8 +139,8 @@ def of_group(
     Raises OperationRefused for an offset of a partition that was not copied: nothing remembers it.
     """
     result = destinations(offsets, alias, (), from_latest=from_latest)
-    given = {tp for partition, offset in offsets if offset is not None and (tp := _tp(partition, alias))}
-    if missing := sorted(given - set(copied)):
+    stored = {tp for partition, offset in offsets if offset is not None and (tp := _tp(partition, alias))}
+    if missing := sorted(stored - set(copied)):
         named = ", ".join(f"{topic}-{partition}" for topic, partition in missing[:_NAMED])
         raise OperationRefused(
             f"nothing of {named} was copied yet, so that no offset of it can be altered; where copying begins is what "

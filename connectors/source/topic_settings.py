@@ -97,12 +97,14 @@ def remote_acls(source: Iterable[TopicAcl], names: RemoteNames) -> set[TopicAcl]
     return remote
 
 
-def plan_acls(mirrored: Set[TopicAcl], there: Set[TopicAcl], names: RemoteNames, *, revoke: bool) -> AclPlan:
+def plan_acls(
+    mirrored: Set[TopicAcl], existing: Set[TopicAcl], names: RemoteNames, *, revoke: bool
+) -> AclPlan:
     """Plans what to create and delete. With `revoke` (`sync.topic.acls.revoke`) rules of the kind that we make are
     deleted when the source has none for them. Never a DENY: one that was made by hand can't be told from a copy, and
     without it somebody could read what they must not."""
-    gone = {acl for acl in there - mirrored if _as_ours(acl) and names.holds(acl)} if revoke else set()
-    return AclPlan(mirrored - there, gone)
+    gone = {acl for acl in existing - mirrored if _as_ours(acl) and names.holds(acl)} if revoke else set()
+    return AclPlan(mirrored - existing, gone)
 
 
 def _as_ours(acl: TopicAcl) -> bool:
@@ -127,10 +129,10 @@ def config_changes(source: Configs, target: Configs, chosen: ConfigPropertyFilte
     """
     changes: dict[str, str | None] = {}
     for name, value in _replicated(source, chosen):
-        there = target.get(name)
-        if there is None:
+        current = target.get(name)
+        if current is None:
             continue
-        override = there.value if there.source is ConfigSource.DYNAMIC_TOPIC else None
+        override = current.value if current.source is ConfigSource.DYNAMIC_TOPIC else None
         if override != value:
             changes[name] = value
     return changes

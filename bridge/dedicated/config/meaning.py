@@ -166,7 +166,7 @@ OF_CONNECTORS = (
 
 def meaningless(key: str, table: tuple[Meaningless, ...]) -> str | None:
     """Returns why a key means nothing here; None where the table has nothing to say of it."""
-    return next((each.why for each in table if each.covers(key)), None)
+    return next((row.why for row in table if row.covers(key)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ def suggested(key: str, clusters: Sequence[str], known: Known) -> str | None:
 
 def _of_roles(rest: str, known: Known) -> Iterator[str]:
     """Yields the properties of the client that a key begins with."""
-    heads = [each for each in _CLIENT if rest.startswith(each)]
+    heads = [text for text in _CLIENT if rest.startswith(text)]
     heads += get_close_matches(rest.partition(".")[0] + ".", _CLIENT, 1, _NEAR) if not heads else []
     for head in heads:
         yield from (head + name for name in known.of_clients)
@@ -217,7 +217,7 @@ def _stranger(key: str, clusters: Sequence[str], known: Known) -> str | None:
             return f"{flow['source']} is no source of its own"
         named = f"{flow['source']}->{flow['target']}"
         meant = get_close_matches(named, pairs, 1, _NEAR_NAME)
-        strangers = [each for each in (flow["source"], flow["target"]) if each not in clusters]
+        strangers = [alias for alias in (flow["source"], flow["target"]) if alias not in clusters]
         return _not_named(strangers, clusters, f"{meant[0]}.{flow['rest']}" if meant else "")
     for position in (position for position, character in enumerate(key) if character == "."):
         owner, rest = key[:position], key[position + 1 :]
@@ -280,7 +280,7 @@ class Keys:
         """Whether a connector gets a key that stock hands to it."""
         if meaningless(key, OF_CONNECTORS) or meaningless(key, OF_DRIVER) or key.startswith(stock.PROVIDERS):
             return False
-        connection = next((each for each in _CONNECTIONS if key.startswith(each)), None)
+        connection = next((text for text in _CONNECTIONS if key.startswith(text)), None)
         if connection and key not in stock.ALIASES and key.removeprefix(connection) not in stock.CLIENT_NAMES:
             return False
         rule = self._rules[connector].rule(key)
@@ -371,7 +371,7 @@ class Keys:
     def _known(self) -> Known:
         flows = {key for kind in KINDS.values() for key in kind.definition.keys}
         flows |= {key.name for key in connect_keys.KEYS if not key.name.endswith("*")}
-        everywhere = {each.name for each in OF_DRIVER if not each.name.endswith("*")}
+        everywhere = {key_row.name for key_row in OF_DRIVER if not key_row.name.endswith("*")}
         everywhere |= {*stock.CLIENT_NAMES, *STORAGE}
         top = stock.CONNECTOR_NAMES | OWN_NAMES | everywhere | {stock.CLUSTERS}
         return Known(
@@ -438,7 +438,7 @@ def renamed(file: Mapping[str, str], clusters: Sequence[str]) -> Renamed:
 
 
 def _now(key: str, clusters: Sequence[str]) -> str:
-    draft = next((each for each in _DRAFT if key.startswith(each)), "")
+    draft = next((text for text in _DRAFT if key.startswith(text)), "")
     if draft and draft.rstrip(".") not in clusters:
         shorter = key.removeprefix(draft)
         if next(scopes(shorter, clusters)).scope != TOP:

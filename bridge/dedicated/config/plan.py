@@ -126,7 +126,7 @@ class WorkerSettings:
 def worker_settings(flow: FlowPlan) -> WorkerSettings:
     """Raises ConfigRejected with every error at once."""
     errors: list[ConfigError] = []
-    given = flow.worker
+    worker = flow.worker
     numbers = {name: _number(flow, name, errors) for name in _NUMBERS}
     if not errors and numbers[HEARTBEAT] >= numbers[SESSION]:
         key = f"{flow.target}.{HEARTBEAT}"
@@ -140,14 +140,14 @@ def worker_settings(flow: FlowPlan) -> WorkerSettings:
         )
     if errors:
         raise ConfigRejected(errors)
-    group = given.get(GROUP) or f"{flow.source}-mm2"
+    group = worker.get(GROUP) or f"{flow.source}-mm2"
     return WorkerSettings(
         # A node that only writes heartbeats of the flow, which its file does not enable, must not be the one that the
         # group chooses to copy.
         group=group if flow.copies else f"{group}-heartbeats",
-        topic=given.get(CONFIGS) or f"mm2-configs.{flow.source}.internal",
+        topic=worker.get(CONFIGS) or f"mm2-configs.{flow.source}.internal",
         topic_factor=numbers[CONFIGS_FACTOR],
-        offsets_topic=given.get(OFFSETS) or f"mm2-offsets.{flow.source}.internal",
+        offsets_topic=worker.get(OFFSETS) or f"mm2-offsets.{flow.source}.internal",
         session_ms=numbers[SESSION],
         heartbeat_ms=numbers[HEARTBEAT],
         rebalance_ms=max(numbers[REBALANCE], numbers[SESSION]),

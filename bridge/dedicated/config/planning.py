@@ -112,8 +112,8 @@ def secrets(file: File, resolved: Collection[str]) -> list[str]:
 
 
 def without(secret: Collection[str], text: str) -> str:
-    for each in secret:
-        text = text.replace(each, "[hidden]")
+    for secret_value in secret:
+        text = text.replace(secret_value, "[hidden]")
     return text
 
 
@@ -185,11 +185,11 @@ def _in_both(*flows: tuple[Properties, SourceOptions]) -> Iterator[str]:
         excluded = [
             _language(props.get(TOPICS_EXCLUDE, TOPICS_EXCLUDE_DEFAULT), languages) for props, _ in flows
         ]
-        internal = [languages.sequence(languages.word(each), languages.everything) for each in _NOT_COPIED]
+        internal = [languages.sequence(languages.word(text), languages.everything) for text in _NOT_COPIED]
         internal.append(languages.sequence(languages.everything, languages.word(".internal")))
         both = languages.intersection(*included)
-        for each in (*excluded, *internal, languages.blank):
-            both = languages.without(both, each)
+        for number in (*excluded, *internal, languages.blank):
+            both = languages.without(both, number)
         shortest = languages.shortest(both)
     except (Unprovable, TooComplex):
         return

@@ -58,14 +58,21 @@ def providers(file: Mapping[str, str]) -> tuple[dict[str, Provider], list[Config
             why = f"Missing configuration {key}: {stock.PROVIDERS} names {name}; give {', '.join(_CLASSES[:2])} or "
             errors.append(ConfigError(key, why + ENVIRONMENT))
             continue
-        chosen = next((each for each in _CLASSES if trimmed(text) in (each, each.rpartition(".")[2])), None)
+        chosen = next(
+            (
+                class_name
+                for class_name in _CLASSES
+                if trimmed(text) in (class_name, class_name.rpartition(".")[2])
+            ),
+            None,
+        )
         if chosen is None:
             why = f"there is no JVM to load it; the providers here are {', '.join(_CLASSES)}"
             errors.append(ConfigError(key, invalid(key, text, why)))
             continue
         prefix = f"{stock.PROVIDERS}.{name}.param."
-        given = {key.removeprefix(prefix): value for key, value in file.items() if key.startswith(prefix)}
-        by_name[name] = Provider(chosen, given)
+        options = {key.removeprefix(prefix): value for key, value in file.items() if key.startswith(prefix)}
+        by_name[name] = Provider(chosen, options)
     return by_name, errors
 
 
@@ -130,9 +137,9 @@ def _allowed(reference: Reference, provider: Provider) -> Path:
     # As Kafka compares them: by their texts, without `.` and `..`, whatever links there are.
     path = Path(os.path.normpath(reference.path))
     allowed = [
-        Path(os.path.normpath(each)) for each in provider.parameters.get(_ALLOWED, "").split(",") if each
+        Path(os.path.normpath(text)) for text in provider.parameters.get(_ALLOWED, "").split(",") if text
     ]
-    if allowed and not any(path.is_relative_to(each) for each in allowed):
+    if allowed and not any(path.is_relative_to(folder) for folder in allowed):
         raise NotFound(f"{_ALLOWED} of the provider does not allow it")
     return Path(reference.path)
 

@@ -118,11 +118,11 @@ def cluster_settings(file: File, cluster: str) -> Settings:
     prefix; then, for what is not set yet, the client properties of the top level, likewise."""
     settings = _stripped(file, f"{cluster}.")
     top = {name: Setting(file[name], name) for name in CLIENT_NAMES if name in file}
-    for given in (dict(settings), top):
+    for layer in (dict(settings), top):
         for name in CLIENT_NAMES:
-            if name in given:
+            if name in layer:
                 for key in (name, *(f"{role}.{name}" for role in ROLES)):
-                    settings.setdefault(key, given[name])
+                    settings.setdefault(key, layer[name])
     return settings
 
 

@@ -156,7 +156,7 @@ class Inspection:
             response = await self._client.send(node, api_versions(), "ask for versions")
             by_broker.append(read_api_versions(response))
         fetch, offset_fetch = (
-            min(each[key][1] for each in by_broker) for key in (ApiKeys.FETCH, ApiKeys.OFFSET_FETCH)
+            min(fields[key][1] for fields in by_broker) for key in (ApiKeys.FETCH, ApiKeys.OFFSET_FETCH)
         )
         return fetch, offset_fetch
 

@@ -143,7 +143,7 @@ def endpoint_problem(url: str) -> str | None:
 
 def _may_be_http(parts: SplitResult) -> bool:
     host = parts.hostname or ""
-    allowed = {each.strip().lower() for each in os.environ.get(HTTP_HOSTS, "").split(",")}
+    allowed = {text.strip().lower() for text in os.environ.get(HTTP_HOSTS, "").split(",")}
     if host == "localhost" or host in allowed:
         return True
     try:

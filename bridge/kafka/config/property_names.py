@@ -369,10 +369,10 @@ def rule(use: Use, name: str) -> KeyRule | None:
         return _ONLY_THERE[use, name]
     if name in NUMBERS:
         number = NUMBERS[name]
-        there = number.aiokafka or (
+        mapped = number.aiokafka or (
             use is Use.ADMIN and (number.librdkafka or name == "default.api.timeout.ms")
         )
-        return _AS_JAVA if there else ignored(number.why)
+        return _AS_JAVA if mapped else ignored(number.why)
     if name == "ssl.enabled.protocols":
         return _VERSIONS
     if name in SECURITY or name == "client.id":

@@ -188,11 +188,11 @@ def producer_settings_at(prefixes: KeyPrefixes, props: Mapping[str, str]) -> Raw
 def library_settings(side: Side, role: str, props: Mapping[str, str]) -> dict[str, Setting]:
     """Returns librdkafka's settings of a client of that role to one side. Raises ConfigRejected with all errors at
     once."""
-    given = ClientProps(KeyPrefixes.for_side(side), role, props)
-    connection = _connection(given)
-    if connection is None or given.errors:
+    client = ClientProps(KeyPrefixes.for_side(side), role, props)
+    connection = _connection(client)
+    if connection is None or client.errors:
         raise ConfigRejected(
-            given.errors or [_missing(f"{KeyPrefixes.for_side(side).connection}bootstrap.servers")]
+            client.errors or [_missing(f"{KeyPrefixes.for_side(side).connection}bootstrap.servers")]
         )
     return connection.librdkafka()
 

@@ -247,12 +247,12 @@ def read_tls(props: ClientProps) -> Tls | None:
 
 def _check_protocols(props: ClientProps) -> None:
     """Older versions beside TLSv1.2 are never negotiated; nor can TLSv1.3 be turned off, which is no weaker."""
-    given = list(filter(None, split_list(props.get("ssl.enabled.protocols"))))
-    if given and "TLSv1.2" not in given:
+    protocols = list(filter(None, split_list(props.get("ssl.enabled.protocols"))))
+    if protocols and "TLSv1.2" not in protocols:
         both = ",".join(_PROTOCOLS)
         why = f"must allow TLSv1.2, as in {both}; librdkafka negotiates the higher one that both sides have"
         props.reject("ssl.enabled.protocols", why)
-    elif unknown := [name for name in given if name not in (*_PROTOCOLS, *_OLD_PROTOCOLS)]:
+    elif unknown := [name for name in protocols if name not in (*_PROTOCOLS, *_OLD_PROTOCOLS)]:
         props.reject("ssl.enabled.protocols", f"{', '.join(unknown)} is not supported; remove it")
 
 

@@ -352,12 +352,12 @@ class Fetcher:
         except KafkaFailure as failed:
             self._failed(self._unchanged({tp: partition}), failed)
             return
-        for each in self._unchanged({tp: partition}):
+        for unchanged in self._unchanged({tp: partition}):
             if error is not None:
-                self._stop(each, error)
+                self._stop(unchanged, error)
             else:
                 doing = f"fetch {tp.topic}-{tp.partition}"
-                self._retry([each], of_code(Errors.OFFSET_OUT_OF_RANGE, doing))
+                self._retry([unchanged], of_code(Errors.OFFSET_OUT_OF_RANGE, doing))
 
     async def _look_for_silent(self) -> None:
         """Stops partitions of which the leader sends nothing any more, though their logs go on."""

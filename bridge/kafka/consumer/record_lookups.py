@@ -56,8 +56,8 @@ class _Windows:
         self._windows.insert(position, window)
 
     def drop(self, window: Window) -> None:
-        for index, each in enumerate(self._windows):
-            if each is window:
+        for index, kept in enumerate(self._windows):
+            if kept is window:
                 del self._starts[index], self._windows[index]
                 return
 

@@ -277,5 +277,5 @@ class Session:
 
     def _fail(self, why: BaseException) -> None:
         held, self._held = self._held, deque()
-        for each in held:
-            each.fail(why)
+        for request in held:
+            request.fail(why)

@@ -114,10 +114,10 @@ class BatchSender:
         if tp in self._added:
             self._ready.setdefault(self._leaders[tp], {})[tp] = None
         else:
-            for each in (tp, self.always):
-                if each is not None and each not in self._adding and each not in self._added:
-                    self._adding.add(each)
-                    self._new.append(each)
+            for key in (tp, self.always):
+                if key is not None and key not in self._adding and key not in self._added:
+                    self._adding.add(key)
+                    self._new.append(key)
         self._wake()
         return acknowledged
 
@@ -176,15 +176,15 @@ class BatchSender:
                 self._in_flight[node] = self._in_flight.get(node, 0) + 1
                 self._start(self._request, node, self._drain(tps))
 
-    def _start(self, work: Callable[..., Awaitable[None]], *given: object) -> None:
-        task = asyncio.get_running_loop().create_task(self._bounded(work, *given))
+    def _start(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
+        task = asyncio.get_running_loop().create_task(self._bounded(work, *arguments))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _bounded(self, work: Callable[..., Awaitable[None]], *given: object) -> None:
+    async def _bounded(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
         try:
             async with asyncio.timeout(self._left()):
-                await work(*given)
+                await work(*arguments)
         except TimeoutError:
             self.fail(self._no_answer("write"))
         except KafkaFailure as error:
@@ -196,8 +196,8 @@ class BatchSender:
         if unknown:
             await self._client.metadata(sorted({tp.topic for tp in unknown}))
             nodes, leaderless = self._client.by_leader(unknown)
-            for each in leaderless.values():
-                raise each
+            for why in leaderless.values():
+                raise why
             self.set_leaders(nodes)
         if self._add_partitions is not None:
             await self._add_partitions(tps)

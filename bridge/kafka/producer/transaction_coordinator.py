@@ -296,14 +296,14 @@ async def fence(
 
     client = NetworkClient(settings)
     try:
-        fenced = [each for each in await _all_of(map(init, transactional_ids)) if each is not None]
+        fenced = [row for row in await _all_of(map(init, transactional_ids)) if row is not None]
         if partitions:
             await client.metadata(sorted({tp.topic for tp in partitions}))
             hanging, failed = await open_transactions(client, partitions)
             if required in failed:
                 raise failed[required]
             if hanging:
-                await _all_of(end(*each) for each in fenced)
+                await _all_of(end(*row) for row in fenced)
         return {*transactional_ids} - {coordinator.transactional_id for coordinator, _ in fenced}
     finally:
         await client.close()

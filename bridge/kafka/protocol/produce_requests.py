@@ -81,8 +81,8 @@ def describe_transactions(transactional_ids: Sequence[str]) -> Call:
 
     def write(writer: Writer, _version: int) -> None:
         writer.array(len(transactional_ids))
-        for each in transactional_ids:
-            writer.string(each)
+        for text in transactional_ids:
+            writer.string(text)
         writer.tags()
 
     return Call(ApiKeys.DESCRIBE_TRANSACTIONS, versions=range(1), flexible_from=0, write=write)

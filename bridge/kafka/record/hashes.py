@@ -116,10 +116,10 @@ def keyed_partitions(keys: Texts, rows: int, partitions: int) -> Numbers:
 
 
 @compiled(f"int64({IN}, Array(int32, 1, 'C', readonly=True), {IN}, int64, int64[::1])")
-def place(there: Bytes, ends: Ends, data: Bytes, partitions: int, out: Numbers) -> int:
+def place(valid: Bytes, ends: Ends, data: Bytes, partitions: int, out: Numbers) -> int:
     """Fills `out`; answers -1 for a row that lies outside of `data`, else 0."""
     for row in range(len(out)):
-        if len(there) and not there[row >> 3] >> (row & 7) & 1:
+        if len(valid) and not valid[row >> 3] >> (row & 7) & 1:
             out[row] = NO_KEY
             continue
         begin, end = int(ends[row]), int(ends[row + 1])

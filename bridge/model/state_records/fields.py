@@ -157,10 +157,10 @@ def text_or_none(obj: Mapping[str, Any], name: str) -> str | None:
 
 def objects(obj: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
     """Yields the objects of a list. Raises SchemaError."""
-    for each in _listed(obj, name):
-        if not isinstance(each, dict):
-            raise SchemaError(f"{name} holds a {type(each).__name__}: objects are needed")
-        yield each
+    for fields in _listed(obj, name):
+        if not isinstance(fields, dict):
+            raise SchemaError(f"{name} holds a {type(fields).__name__}: objects are needed")
+        yield fields
 
 
 def numbers(obj: Mapping[str, Any], name: str, ranges: Sequence[tuple[int, int]]) -> Iterator[Sequence[int]]:
@@ -168,12 +168,12 @@ def numbers(obj: Mapping[str, Any], name: str, ranges: Sequence[tuple[int, int]]
     for row in _listed(obj, name):
         if not isinstance(row, list) or len(row) != len(ranges):
             raise SchemaError(f"{name} holds what is no list of {len(ranges)} whole numbers")
-        yield [number({name: each}, name, *span) for each, span in zip(row, ranges, strict=True)]
+        yield [number({name: item}, name, *span) for item, span in zip(row, ranges, strict=True)]
 
 
 def texts(obj: Mapping[str, Any], name: str) -> list[str]:
     """Reads a list of texts; empty where there is none. Raises SchemaError."""
-    return [text({name: each}, name) for each in _listed(obj, name)] if obj.get(name) is not None else []
+    return [text({name: item}, name) for item in _listed(obj, name)] if obj.get(name) is not None else []
 
 
 def simple_values(obj: Mapping[str, Any], name: str) -> dict[str, str | int | None]:

@@ -212,7 +212,7 @@ class GroupRecord(Value):
             task_count=task_count,
             state=text(obj, "state"),
             reason=text_or_none(obj, "reason"),
-            rows=tuple(GroupRow.read(each) for each in objects(obj, "partitions")),
+            rows=tuple(GroupRow.read(item) for item in objects(obj, "partitions")),
             not_copied=tuple((topic, str(key)) for topic, key in simple_values(obj, "notCopied").items()),
             # Versions before this field left what the copies are past out of these partitions.
             not_begun=tuple(map(NotBegunRow.read, objects(obj, "notBegun") if "notBegun" in obj else ())),

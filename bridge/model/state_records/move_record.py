@@ -175,7 +175,7 @@ class MoveRecord(Value):
             as_of_ms=number(obj, "asOfMs", 0, LAST_MS),
             source_away=flag(obj, "sourceAway"),
             missing_since_ms=number_or_none(obj, "missingSinceMs", 0, LAST_MS),
-            rows=tuple(MoveRow.read(each) for each in objects(obj, "partitions")),
-            snapshot=tuple(Standing.read(each) for each in objects(obj, "snapshot")),
+            rows=tuple(MoveRow.read(item) for item in objects(obj, "partitions")),
+            snapshot=tuple(Standing.read(item) for item in objects(obj, "snapshot")),
             not_begun=tuple(map(NotBegunMoved.read, objects(obj, "notBegun") if "notBegun" in obj else ())),
         )

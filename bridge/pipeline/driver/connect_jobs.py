@@ -176,11 +176,11 @@ def check_packages() -> None:
         ) from None
 
 
-def check_version(address: str, there: str) -> None:
+def check_version(address: str, version: str) -> None:
     here = pyspark.__version__
-    if here.split(".")[:2] != there.split(".")[:2]:
+    if here.split(".")[:2] != version.split(".")[:2]:
         raise SparkProblem(
-            f"{REMOTE} {address} is Spark {there}, and PySpark here is {here}: both must be of one minor version, "
+            f"{REMOTE} {address} is Spark {version}, and PySpark here is {here}: both must be of one minor version, "
             "as functions pass between them",
             permanent=True,
         )

@@ -56,7 +56,7 @@ class Rights:
     @property
     def errors(self) -> list[str]:
         return [
-            *(_message(*each) for each in sorted(self.denied)),
+            *(_message(*row) for row in sorted(self.denied)),
             *([self._no_syncs] if self._no_syncs else []),
         ]
 

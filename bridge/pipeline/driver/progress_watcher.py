@@ -295,21 +295,21 @@ class Watcher:
         """The partitions with the ids that their topics have now; without the topics that are gone: the connector looks
         for topics itself, and assigns them again when they are back. Raises KafkaFailure."""
         here = await self._source.metadata(sorted({partition.source.topic for partition in partitions}))
-        there = await self._target.metadata(
+        described = await self._target.metadata(
             sorted({copy.target_topic for partition in partitions for copy in partition.copies})
         )
         return [
             replace(
                 partition,
                 source_topic_id=one.topic_id,
-                target_topic_id=there[partition.target_topic].topic_id,
-                also=tuple((topic, there[topic].topic_id) for topic, _ in partition.also),
+                target_topic_id=described[partition.target_topic].topic_id,
+                also=tuple((topic, described[topic].topic_id) for topic, _ in partition.also),
             )
             for partition in partitions
             if not (one := here[partition.source.topic]).error
             and partition.source.partition in one.partitions
             and all(
-                not (other := there[copy.target_topic]).error
+                not (other := described[copy.target_topic]).error
                 and partition.source.partition in other.partitions
                 for copy in partition.copies
             )

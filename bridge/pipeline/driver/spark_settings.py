@@ -79,16 +79,16 @@ def is_shared(props: Mapping[str, str]) -> bool:
 def for_sharing(props: Mapping[str, str]) -> dict[str, str]:
     """The `spark.*` keys with which a shared Spark is started: a connector's without what is its own, the number of its
     slices. Connectors of equal settings share one."""
-    given = {key: value for key, value in props.items() if key.startswith("spark.")}
+    settings = {key: value for key, value in props.items() if key.startswith("spark.")}
     own = {SHARED, _PARALLELISM, MASTER}
-    shared = {key: value for key, value in given.items() if key not in own}
+    shared = {key: value for key, value in settings.items() if key not in own}
     return {"spark.app.name": "mirror-bridge", **shared, MASTER: f"local[{_SLOTS_OF_ALL}]"}
 
 
 def own_slots(props: Mapping[str, str]) -> int:
     """How many slices of a connector a shared Spark runs side by side: as many as a Spark of its own would."""
-    if given := props.get(_PARALLELISM):
-        return int(given)
+    if parallelism := props.get(_PARALLELISM):
+        return int(parallelism)
     local = _LOCAL_CORES.fullmatch(props.get(MASTER, "local[*]"))
     cores = (local["cores"] if local is not None else None) or "1"
     return (os.cpu_count() or 1) if cores == "*" else int(cores)

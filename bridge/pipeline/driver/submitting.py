@@ -57,13 +57,13 @@ def submitted_settings() -> dict[str, str]:
 def contradictions(config: Mapping[str, str], submitted: Mapping[str, str]) -> list[ConfigError]:
     """Returns an error for each `spark.*` key that has another value for spark-submit, or that a running JVM can no
     longer take. Pure."""
-    given = {key: value for key, value in config.items() if key.startswith("spark.")}
+    settings = {key: value for key, value in config.items() if key.startswith("spark.")}
     errors = [
         ConfigError(
             key,
             f"{key} has one value for spark-submit and another in the configuration: give it in one place",
         )
-        for key, value in sorted(given.items())
+        for key, value in sorted(settings.items())
         if key in submitted and not key.startswith(_OF_SUBMIT) and submitted[key] != value
     ]
     return errors + [
@@ -71,7 +71,7 @@ def contradictions(config: Mapping[str, str], submitted: Mapping[str, str]) -> l
             key, f"{key} is for a JVM that runs already: give it to spark-submit, not in the configuration"
         )
         for key in _OF_THE_JVM
-        if key in given and key not in submitted
+        if key in settings and key not in submitted
     ]
 
 
@@ -147,12 +147,12 @@ def properties(settings: Mapping[str, str]) -> str:
 
 def java_arguments(options: str) -> str:
     """Options as the shell would split them, as a file of arguments that java reads."""
-    quoted = (each.replace("\\", "\\\\").replace('"', '\\"') for each in shlex.split(options))
-    return "".join(f'"{each}"\n' for each in quoted)
+    quoted = (text.replace("\\", "\\\\").replace('"', '\\"') for text in shlex.split(options))
+    return "".join(f'"{text}"\n' for text in quoted)
 
 
 def _escaped(text: str) -> str:
-    return "".join(each if each in _PLAIN else _as_utf16(each) for each in text)
+    return "".join(character if character in _PLAIN else _as_utf16(character) for character in text)
 
 
 def _as_utf16(character: str) -> str:

@@ -335,9 +335,9 @@ class Supervisor:
         new = joining(self._copied, copied)
         if new is None or watcher.rights.denied or topic.newest.layout != self._layout.layout:
             return None
-        ours = runs_of([each.source for each in copied])
+        ours = runs_of([partition.source for partition in copied])
         runs = by_copy(
-            await read_committed(target, spec.runs_topic, counts=ours), [each.id for each in copied]
+            await read_committed(target, spec.runs_topic, counts=ours), [partition.id for partition in copied]
         )
         lost = lost_runs(topic, runs.by_copy, spec.name)
         held = [
@@ -361,7 +361,7 @@ class Supervisor:
         await self._leading.write(spec.layout_topic, records)
         watcher.join(shares)
         self._copied = copied
-        self._claimed -= {copy.id.topics for each in copied for copy in each.copies}
+        self._claimed -= {copy.id.topics for partition in copied for copy in partition.copies}
         log.info("layout %d: %d partitions added", self._layout.layout, len(new))
         return assigned
 
@@ -413,15 +413,15 @@ class Supervisor:
         """Notes which partitions are not copied, because their topics are denied, or other connectors own them, or
         nobody can tell."""
         assert self._watcher is not None
-        kept = {each.source for each in copied}
+        kept = {partition.source for partition in copied}
         now_ms, taken = int(time.time() * 1000), "; ".join(self._taken)
         left_out = []
-        for each in (copied for copied in assigned if copied.source not in kept):
-            why, state = self._watcher.rights.why_denied(each) or taken, PartitionState.FAILED
-            unread = [other for copy in each.copies if (other := self._unread.get(copy.id.topics))]
+        for partition in (copied for copied in assigned if copied.source not in kept):
+            why, state = self._watcher.rights.why_denied(partition) or taken, PartitionState.FAILED
+            unread = [other for copy in partition.copies if (other := self._unread.get(copy.id.topics))]
             if unread:
                 why, state = unread_claims(unread[0]), PartitionState.WAITING
-            left_out.append(PartitionStatus(*each.source, state, now_ms, why))
+            left_out.append(PartitionStatus(*partition.source, state, now_ms, why))
         self._left_out = with_since(left_out, {status.source: status for status in self._left_out})
 
     async def assign_current_ids(self, watcher: Watcher) -> None:
@@ -469,10 +469,14 @@ class Supervisor:
             raise failure(KafkaFault.ABORTED, f"make layout {self._layout.layout}", text)
         if dropped := forget_unversioned(spec, topic):
             await self._leading.write(spec.layout_topic, dropped)
-        copies = [copy for each in copied for copy in each.copies]
+        copies = [copy for partition in copied for copy in partition.copies]
         ours = runs_of([partition.source for partition in partitions])
         records = await read_committed(target, spec.runs_topic, counts=ours)
-        free = [transactional_id(spec, each) for each in range(self._layout.slots) if each not in passed_over]
+        free = [
+            transactional_id(spec, number)
+            for number in range(self._layout.slots)
+            if number not in passed_over
+        ]
         lacking = {tp for number in passed_over for tp in ending[number]}
         await end_of_slots(spec, target, free, copies, records, lacking)
         self._unfenced = 1 + max(0, *numbers, *passed_over)

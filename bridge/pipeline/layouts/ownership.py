@@ -327,7 +327,7 @@ async def claim(
     pairs = {copy.id.topics for partition in partitions for copy in partition.copies}
     claimed = ownership(topic, pairs, spec.name)
     for owner in sorted(set(claimed.taken.values()) & set(spec.take_over_from)):
-        taken = [pair for pair, each in claimed.taken.items() if each == owner]
+        taken = [pair for pair, text in claimed.taken.items() if text == owner]
         await _take_over(spec, target, leader, owner, taken)
         topic = await layout_topic(target, spec)
         claimed = ownership(topic, pairs, spec.name)

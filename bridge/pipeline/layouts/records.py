@@ -128,7 +128,7 @@ class SliceReport(NamedTuple):
         except (TypeError, ValueError):
             return None
         error, failure, ended = texts
-        moved = [TopicPartition(*each) for each in moved]
+        moved = [TopicPartition(*pair) for pair in moved]
         return cls(layout, slot, error, failure, moved, ended, partitions, left)
 
 
@@ -316,13 +316,13 @@ def decode(value: bytes | None, work: Slice) -> Additions | None:
     if (known["layout"], known["slot"]) != (work.layout, work.slot):
         return None
     return Additions(
-        [_unpacked(each) for each in known["partitions"]], [Skip(*each) for each in known.get("skips", ())]
+        [_unpacked(item) for item in known["partitions"]], [Skip(*item) for item in known.get("skips", ())]
     )
 
 
 def joining(copied: Sequence[Copied], wanted: Sequence[Copied]) -> list[Copied] | None:
     """The partitions that are wanted and not copied yet; None where something that is copied is not wanted as it is."""
-    held = {each.source: each for each in copied}
+    held = {partition.source: partition for partition in copied}
     found = {copied.source: copied for copied in wanted}
     if any(found.get(source) != copied for source, copied in held.items()):
         return None

@@ -58,6 +58,6 @@ def unseal(sealed: bytes, key: bytes) -> Slice:
 def run_sealed(key: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Runs batches of sealed slices for DataFrame.mapInArrow; yields batches of one row each."""
     collect_seldom()
-    sealed = [each for batch in batches for each in batch.column(0).to_pylist()]
-    for row in progress([unseal(each, key) for each in sealed], retried=is_retry()):
+    sealed = [sealed_slice for batch in batches for sealed_slice in batch.column(0).to_pylist()]
+    for row in progress([unseal(sealed_slice, key) for sealed_slice in sealed], retried=is_retry()):
         yield pa.RecordBatch.from_pylist([row._asdict()], _SCHEMA)

@@ -283,8 +283,10 @@ class Copier:
     def _fetch_positions(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, FetchPosition]:
         copied = [self._copied[tp] for tp in tps]
         return {
-            each.source: fetch_from(each, self._positions[each.source], self._runs[each.id].last)
-            for each in copied
+            partition.source: fetch_from(
+                partition, self._positions[partition.source], self._runs[partition.id].last
+            )
+            for partition in copied
         }
 
     # -- partitions that join --------------------------------------------------------------------------------------
@@ -461,9 +463,9 @@ class Copier:
         ]
         if not (several and self._spec.fail_on_refused_record):
             return pieces
-        whole = [(copied, list(each)) for copied, each in pieces]
-        for copied, each in whole:
-            for piece in each:
+        whole = [(copied, list(segments)) for copied, segments in pieces]
+        for copied, segments in whole:
+            for piece in segments:
                 if not isinstance(piece, Chunk):
                     self._leave_out(copied, piece)
         return whole

@@ -83,7 +83,7 @@ def take_over(listener: socket.socket, load: Callable[[], object]) -> bool:
         connection, _ = listener.accept()
     Path(connection.getsockname()).unlink(missing_ok=True)
     try:
-        streams, given = _receive(connection)
+        streams, message = _receive(connection)
         connection.sendall(_TAKEN)
     except (OSError, ValueError):
         return False
@@ -91,9 +91,9 @@ def take_over(listener: socket.socket, load: Callable[[], object]) -> bool:
         os.dup2(descriptor, stream)
         os.close(descriptor)
     os.environ.clear()
-    os.environ.update(given["environment"])
-    sys.argv[1:], sys.path[:] = given["arguments"], given["path"]
-    resource.setrlimit(resource.RLIMIT_NOFILE, given["files"])
+    os.environ.update(message["environment"])
+    sys.argv[1:], sys.path[:] = message["arguments"], message["path"]
+    resource.setrlimit(resource.RLIMIT_NOFILE, message["files"])
     connection.detach()  # open until this process and its workers end
     return True
 
@@ -103,14 +103,14 @@ def _receive(connection: socket.socket) -> tuple[list[int], dict[str, Any]]:
     _, streams, _, _ = socket.recv_fds(connection, 1, len(_STREAMS))
     if len(streams) != len(_STREAMS):
         raise ValueError(f"{len(streams)} streams")
-    given: dict[str, Any] = json.loads(b"".join(iter(lambda: connection.recv(1 << 16), b"")))
-    return streams, given
+    message: dict[str, Any] = json.loads(b"".join(iter(lambda: connection.recv(1 << 16), b"")))
+    return streams, message
 
 
 def hand_over(address: str) -> bool:
     """Hands over to the daemon that listens there, and returns once that one and its workers have ended; False where
     none has taken over."""
-    given = {
+    message = {
         "environment": dict(os.environ),
         "arguments": sys.argv[1:],
         "path": sys.path,
@@ -119,7 +119,7 @@ def hand_over(address: str) -> bool:
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)
         socket.send_fds(connection, [b"\0"], _STREAMS)
-        connection.sendall(json.dumps(given).encode())
+        connection.sendall(json.dumps(message).encode())
         connection.shutdown(socket.SHUT_WR)
         if connection.recv(1) == _TAKEN:
             with contextlib.suppress(OSError):  # it was killed

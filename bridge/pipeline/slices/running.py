@@ -165,7 +165,7 @@ class _Attempts:
 
     def _found(self, refused: Refused) -> list[Refused]:
         """Returns those of which it is known which records are at fault; another try finds the others."""
-        return [each for each in (refused, *refused.others) if self._memory.refusals.learn(each)]
+        return [refusal for refusal in (refused, *refused.others) if self._memory.refusals.learn(refusal)]
 
     def _leave_out(self, found: Sequence[Refused]) -> None:
         now_ms = int(time.time() * 1000)

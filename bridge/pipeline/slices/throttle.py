@@ -158,15 +158,15 @@ def new_shares(limit: int, shares: Sequence[int], used: Sequence[ShareUse]) -> t
     does not use it as an equal share. What is left even then goes to those with a backlog, or, without any, to all."""
     equal = limit / len(shares)
     demands = [_demand(use, share, equal, limit) for use, share in zip(used, shares, strict=True)]
-    given, left = [0.0] * len(shares), float(limit)
+    limits, left = [0.0] * len(shares), float(limit)
     waiting = sorted(range(len(shares)), key=lambda slot: demands[slot])
     for done, slot in enumerate(waiting):
-        given[slot] = min(demands[slot], left / (len(waiting) - done))
-        left -= given[slot]
+        limits[slot] = min(demands[slot], left / (len(waiting) - done))
+        left -= limits[slot]
     lagging = [slot for slot, use in enumerate(used) if use.backlog] or list(range(len(shares)))
     for slot in lagging:
-        given[slot] += left / len(lagging)
-    return tuple(max(1, int(each)) for each in given)
+        limits[slot] += left / len(lagging)
+    return tuple(max(1, int(limit)) for limit in limits)
 
 
 def _demand(use: ShareUse, share: int, equal: float, limit: int) -> float:

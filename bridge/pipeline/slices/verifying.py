@@ -88,16 +88,16 @@ async def _unconfirmed(
 ) -> dict[TopicPartition, tuple[Copied, str]]:
     """Reads the records that runs need; returns, by source partition, why a run can't be true whose record is
     missing."""
-    there = {
+    standing = {
         tp: Read(side, check.offset, _BYTES)
         for tp, (_, check) in checks.items()
         if logs.bounds[tp].start <= check.offset < logs.bounds[tp].end
     }
     lookups = Lookups(logs.client, committed_only=logs.committed_only)
-    answers = await lookups.answer({tp: [need] for tp, need in there.items()})
+    answers = await lookups.answer({tp: [need] for tp, need in standing.items()})
     untrue = {}
     for tp, (copied, check) in checks.items():
-        answer = answers[tp][there[tp]] if tp in there else None
+        answer = answers[tp][standing[tp]] if tp in standing else None
         if isinstance(answer, KafkaFailure):
             raise answer
         if not isinstance(answer, Window) or not check.confirms(answer):

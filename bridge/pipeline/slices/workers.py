@@ -25,7 +25,7 @@ def without_zips(path: Sequence[str]) -> list[str]:
     """A search path without the zips of a pyspark that lies on it as it is, too: Spark puts them in front, and from a
     zip modules are compiled at each start, for half a second more of processor time. Elsewhere Spark has them in zips
     only, or its package is not for the Python that an executor has."""
-    return [each for each in path if not _beside_package(Path(each), path)]
+    return [text for text in path if not _beside_package(Path(text), path)]
 
 
 def _beside_package(zipped: Path, path: Sequence[str]) -> bool:

@@ -131,21 +131,21 @@ def _without_groups(connector: Connector, summary: Summary, now_ms: int) -> tupl
     """Reports a flow that is copied here, and of which no connector here knows the groups; and whether another service
     follows them, or may."""
     source, target = connector.flow
-    told = summary.group_connectors
-    followed = bool(told) or bool(summary.groups_unread)
+    group_connectors = summary.group_connectors
+    followed = bool(group_connectors) or bool(summary.groups_unread)
     if not connector.active():
         # It reads nothing: what it has read before is no more than that.
         away = f"connector {connector.name} runs in another service: ask that one"
         why = reason("elsewhere", away) if connector.elsewhere else _stopped(connector)
-    elif told:
-        name = max(told, key=lambda each: told[each][0])
-        seconds = (now_ms - told[name][0]) // 1000
+    elif group_connectors:
+        name = max(group_connectors, key=lambda each: group_connectors[each][0])
+        seconds = (now_ms - group_connectors[name][0]) // 1000
         text = (
             f"connector {name}, which follows the groups of this flow, runs in another service, which has reported "
             f"nothing for {seconds} s: check that service, and the connector's status in Connect"
         )
-        why = reason("outdated", text, since_ms=told[name][0])
-    elif told is None:
+        why = reason("outdated", text, since_ms=group_connectors[name][0])
+    elif group_connectors is None:
         text = f"connector {connector.name} has not read yet which connectors follow the groups of this flow"
         why = reason("not_looked_at_yet", text)
     else:
@@ -176,5 +176,5 @@ def _not_known(connector: str, source: str, target: str, why: ReadinessReason) -
 
 def _weakest(readiness: Iterable[Readiness]) -> Readiness:
     """The weakest of the answers; CANNOT_TELL for none."""
-    there = set(readiness)
-    return next((readiness for readiness in _WEAKEST if readiness in there), Readiness.CANNOT_TELL)
+    answers = set(readiness)
+    return next((readiness for readiness in _WEAKEST if readiness in answers), Readiness.CANNOT_TELL)

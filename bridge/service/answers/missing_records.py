@@ -19,9 +19,9 @@ Rows = Mapping[tuple[str, int], tuple[int, int]]
 def summed(rows: Iterable[tuple[int, int] | None]) -> tuple[int | None, int | None]:
     """Sums records, and finds the earliest time, over partitions; None for not known, and for the time if none is
     missing."""
-    there = list(rows)
-    known = [row for row in there if row is not None and row[0] >= 0]
-    if not there or len(known) < len(there):
+    listed = list(rows)
+    known = [row for row in listed if row is not None and row[0] >= 0]
+    if not listed or len(known) < len(listed):
         return None, None
     since = [since_ms for records, since_ms in known if records]
     return sum(records for records, _ in known), min(since) if since and min(since) >= 0 else None

@@ -328,13 +328,13 @@ def connector_views(
 ) -> dict[str, ConnectorView]:
     """Returns the view of each connector."""
     now = _Now(now_ms, table.now_ms)
-    there = [(connector, snapshots.connector(connector.name)) for connector in table]
-    copying = [(connector, snapshot) for connector, snapshot in there if connector.kind in COPYING_KINDS]
+    connectors = [(connector, snapshots.connector(connector.name)) for connector in table]
+    copying = [(connector, snapshot) for connector, snapshot in connectors if connector.kind in COPYING_KINDS]
     views = {
         connector.name: _view(
             connector, snapshot, [one for one in copying if one[0].flow == connector.flow], rounds, now, table
         )
-        for connector, snapshot in there
+        for connector, snapshot in connectors
     }
     return views | _with_merged_flows(table, snapshots, views)
 
@@ -512,8 +512,8 @@ def _stuck(
             )
             stuck[topic] = _reason("copying_stopped", text, since_ms=since_ms)
         elif (status := of_topics.get(topic)) is not None:
-            (told,) = reasons([status])
-            stuck[topic] = _reason("copying_stopped", told.sentence, since_ms=status.since_ms)
+            (reason,) = reasons([status])
+            stuck[topic] = _reason("copying_stopped", reason.sentence, since_ms=status.since_ms)
         elif until_ms - since_ms > COPY_SILENT_MS:
             names = [connector.name for connector, its in copying if topic in its.copying.topics()]
             who = f"connector {', '.join(names)}" if names else "the connector that copies it"

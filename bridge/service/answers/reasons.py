@@ -339,20 +339,20 @@ Told = TypeVar("Told", bound=ReadinessReason)
 def under_causes(reasons: Iterable[Told]) -> list[Told]:
     """Returns the reasons with each that follows from another one right behind that, and saying so."""
     listed = list(reasons)
-    codes = {each.reason for each in listed}
+    codes = {reason_said.reason for reason_said in listed}
 
     def cause(code: str) -> str | None:
         known = REASONS.get(code)
         return None if known is None else next((follow for follow in known.follows if follow in codes), None)
 
     def tree(code: str | None) -> Iterator[Told]:
-        told: set[str] = set()
-        for each in listed:
-            if cause(each.reason) == code:
-                yield each if code is None else each.model_copy(update={"follows_from": code})
-                if each.reason not in told:
-                    told.add(each.reason)
-                    yield from tree(each.reason)
+        shown: set[str] = set()
+        for reason_said in listed:
+            if cause(reason_said.reason) == code:
+                yield reason_said if code is None else reason_said.model_copy(update={"follows_from": code})
+                if reason_said.reason not in shown:
+                    shown.add(reason_said.reason)
+                    yield from tree(reason_said.reason)
 
     return list(tree(None))
 

@@ -55,7 +55,7 @@ class LargeConfigs:
         """Checks as `kind.validate` does; of the entries only those with errors."""
         answer = self._ask({"question": "judge", "kind": kind.kind, "config": dict(config)})
         errors = [ConfigError(key, message) for key, message in answer["errors"]]
-        ignored = tuple(IgnoredSetting(**each) for each in answer["ignored"])
+        ignored = tuple(IgnoredSetting(**fields) for fields in answer["ignored"])
         return ValidatedConfig(ValidatedConfig(()).with_errors(errors).entries, ignored)
 
     def answer(

@@ -48,8 +48,8 @@ class PluginProcess(NamedTuple):
         time."""
         answer = self._ask({"question": "validate", "kind": kind.kind, "config": config})
         try:
-            entries = tuple(_entry(kind, config, *each) for each in answer["entries"])
-            return ValidatedConfig(entries, tuple(IgnoredSetting(**each) for each in answer["ignored"]))
+            entries = tuple(_entry(kind, config, *fields) for fields in answer["entries"])
+            return ValidatedConfig(entries, tuple(IgnoredSetting(**fields) for fields in answer["ignored"]))
         except (KeyError, TypeError, ValueError) as error:
             raise PluginFailed("it broke the answer of the process that loads it") from error
 
@@ -129,7 +129,7 @@ def conflicts(
 
 
 def _blamed(why: str, key: str, loaded: Mapping[str, Iterable[str]]) -> str:
-    others = sorted({name for each, names in loaded.items() if each != key for name in names})
+    others = sorted({name for text, names in loaded.items() if text != key for name in names})
     return why + (f"; it, or {', '.join(others)}, which is loaded with it" if others else "")
 
 

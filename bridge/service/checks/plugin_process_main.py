@@ -76,7 +76,7 @@ def _called(call: str, arguments: Sequence[Any]) -> Mapping[str, Any]:
 def _doctor(
     kind: str, name: str, props: Props, others: Sequence[Sequence[Any]], worker_cluster_id: str | None
 ) -> object:
-    named = [Naming._make(each) for each in others]
+    named = [Naming._make(fields) for fields in others]
     return doctor_here(KINDS[kind], name, props, named, worker_cluster_id).model_dump(mode="json")
 
 
@@ -92,7 +92,7 @@ def _translate(props: Props, alias: str, pattern: str, exact: bool, timeout_s: f
 
 def _probe(props: Props, sides: Sequence[str], seconds: float) -> object:
     probed = probe(props, list(map(Side, sides)), seconds)
-    return [{str(side): text for side, text in each.items()} for each in probed]
+    return [{str(side): text for side, text in texts.items()} for texts in probed]
 
 
 CALLS: Mapping[str, Callable[..., object]] = {

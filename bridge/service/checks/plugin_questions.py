@@ -145,7 +145,7 @@ def packed(error: BridgeError) -> Sequence[object]:
 
 def unpacked(name: str, text: str, error_code: str, more: Any) -> BridgeError:
     if name == ConfigRejected.__name__:
-        return ConfigRejected([ConfigError(*each) for each in more])
+        return ConfigRejected([ConfigError(*fields) for fields in more])
     if name == KafkaFailure.__name__:
         return KafkaFailure(KafkaFault(more[0]), text, retriable=more[1])
     error_class = getattr(errors, name, None)

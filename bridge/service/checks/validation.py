@@ -266,9 +266,9 @@ class Checker:
     def kind(self, name: str) -> Kind:
         kind = self._context.kinds.get(name)
         if kind is None:
-            there = ", ".join(sorted(self._context.kinds)) or "none"
+            kinds = ", ".join(sorted(self._context.kinds)) or "none"
             raise NotFound(
-                f"There is no kind of connector {name}; known kinds: {there}", code=ErrorCode.UNKNOWN_PLUGIN
+                f"There is no kind of connector {name}; known kinds: {kinds}", code=ErrorCode.UNKNOWN_PLUGIN
             )
         return kind
 

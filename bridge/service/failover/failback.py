@@ -56,7 +56,7 @@ async def fail_back(service: Service, request: MoveGroups) -> RolledBack:
         refused for some in moved.values() for one in some for refused in why_not(one, home[one.report.group])
     ]
     if refused:
-        count = len({each.group for each in refused})
+        count = len({refused_group.group for refused_group in refused})
         text = f"{count} of {len(selected)} group(s) can't fail back to {source} now; nothing was changed"
         raise refusal(text, refused, len(selected))
     pairs = {group: _pairs(some[0].report, home[group]) for group, some in moved.items() if some}
@@ -123,18 +123,18 @@ def why_not(moved: GroupOfConnector, home: Sequence[GroupOfConnector]) -> list[R
 
 def _flow_back(service: Service, name: str) -> list[Connector]:
     """The connectors of the flow back that are configured for failback. Raises OperationRefused without any."""
-    there = [
+    connectors = [
         connector
         for connector in service.table
         if connector.kind in GROUP_KINDS and flow_name(connector) == name and not connector.gone
     ]
-    usable = [connector for connector in there if _set(connector.config, _NEEDED[connector.kind])]
+    usable = [connector for connector in connectors if _set(connector.config, _NEEDED[connector.kind])]
     if not usable:
         raise OperationRefused(
             f"failback needs a MirrorGroupOffsetConnector of the flow {name} in this service, with "
             "reverse.checkpointing.enabled=true, or a BridgeMirrorCheckpointConnector with that and "
             "sync.group.offsets.enabled=true, and without dry.run=true; there is "
-            f"{', '.join(connector.name for connector in there) or 'none of this flow'}"
+            f"{', '.join(connector.name for connector in connectors) or 'none of this flow'}"
         )
     return usable
 

@@ -117,14 +117,14 @@ def refusal(text: str, refused: Sequence[Refused], groups: int, as_of: AsOf | No
     for each in refused:
         if answers.get(each.group) is not Readiness.NOT_READY:
             answers[each.group] = each.readiness
-    given = list(answers.values())
-    certain = Readiness.NOT_READY in given
+    listed = list(answers.values())
+    certain = Readiness.NOT_READY in listed
     facts = Refusal(
         groups=groups,
         refused=len(answers.keys() - {""}),
-        not_ready=given.count(Readiness.NOT_READY),
-        cannot_tell=given.count(Readiness.CANNOT_TELL),
-        ready_as_of=given.count(Readiness.READY_AS_OF),
+        not_ready=listed.count(Readiness.NOT_READY),
+        cannot_tell=listed.count(Readiness.CANNOT_TELL),
+        ready_as_of=listed.count(Readiness.READY_AS_OF),
         as_of_ms=None if as_of is None else as_of.as_of_ms,
         missing_records=None if as_of is None else as_of.missing_records,
         option="" if as_of is None else ACCEPT_AS_OF,
@@ -162,8 +162,8 @@ class GroupOfConnector(NamedTuple):
 
 def connectors_of(service: Service, name: str) -> list[Connector]:
     """The connectors that follow the groups of a flow. Raises NotFound."""
-    there = [connector for connector in service.table if connector.kind in GROUP_KINDS]
-    connectors = [connector for connector in there if flow_name(connector) == name]
+    group_connectors = [connector for connector in service.table if connector.kind in GROUP_KINDS]
+    connectors = [connector for connector in group_connectors if flow_name(connector) == name]
     away = [flow for flow in service.flows if f"{flow.source}-to-{flow.target}" == name and flow.node]
     if not connectors and away:
         text = f"another node runs flow {away[0].flow}: ask {away[0].node}"
@@ -182,7 +182,7 @@ def connectors_of(service: Service, name: str) -> list[Connector]:
         )
         raise NotFound(text, code=ErrorCode.UNKNOWN_CONNECTOR)
     if not connectors:
-        flows = ", ".join(sorted({flow_name(connector) for connector in there})) or "none"
+        flows = ", ".join(sorted({flow_name(connector) for connector in group_connectors})) or "none"
         raise NotFound(
             f"no checkpoint or group offset connector has the flow {name}; known flows: {flows} "
             "(source.cluster.alias-to-target.cluster.alias)",
@@ -235,9 +235,9 @@ def select_present(
 ) -> tuple[dict[str, list[GroupOfConnector]], list[LeftOut]]:
     """The reports of these groups, or of all, without those of connectors that are gone; and the groups of all that
     only these report. A group that is asked for by name keeps such a report: it says why the group can't be moved."""
-    there = list(connectors)
-    gone = select(service, [connector for connector in there if connector.gone], groups)
-    selected = select(service, [connector for connector in there if not connector.gone], groups)
+    listed = list(connectors)
+    gone = select(service, [connector for connector in listed if connector.gone], groups)
+    selected = select(service, [connector for connector in listed if not connector.gone], groups)
     if groups:
         return {group: some or gone[group] for group, some in selected.items()}, []
     left = [
@@ -320,10 +320,10 @@ def shared_with(
     for name, view in others.items():
         other = service.table.get(name)
         for group, topics in moved.items():
-            there = service.snapshots.report(name, group)
-            if other is None or there is None or there.moved_ms is not None:
+            report = service.snapshots.report(name, group)
+            if other is None or report is None or report.moved_ms is not None:
                 continue
-            if not topics.isdisjoint(view.targets(there.topics)):
+            if not topics.isdisjoint(view.targets(report.topics)):
                 flows.setdefault(flow_name(other), set()).add(group)
     return {flow: sorted(names) for flow, names in flows.items()}
 
@@ -504,11 +504,11 @@ async def _moved(
     moved: dict[str, Arguments] = {}
     members: set[str] = set()
     refused: list[Refused] = []
-    for name, given in arguments.items():
-        result = await operate(service, name, Operation.MOVE, {**given, "dry_run": dry_run}, seconds)
+    for name, operation in arguments.items():
+        result = await operate(service, name, Operation.MOVE, {**operation, "dry_run": dry_run}, seconds)
         moved[name] = result["moved"]
         # How it was when the source answered last says nothing of now.
-        here = {group for group, facts in given["groups"].items() if not facts["source_away"]}
+        here = {group for group, facts in operation["groups"].items() if not facts["source_away"]}
         members |= here.intersection(result.get("membersOnSource", ()))
         refused += [
             Refused(group, answer_of(code), [reason(code, detail)])
@@ -516,7 +516,7 @@ async def _moved(
         ]
     if refused:
         done = 0 if dry_run else len(set().union(*moved.values()))
-        groups = set().union(*(given["groups"] for given in arguments.values()))
+        groups = set().union(*(operation["groups"] for operation in arguments.values()))
         raise _refused(refused, len(groups), flow, done)
     return moved, sorted(members)
 

@@ -21,7 +21,7 @@ def after_move(moved: Failover, shared: Mapping[str, Sequence[str]]) -> list[str
         return [*_at_home(moved), *not_moved(moved.left_out)]
     if moved.dry_run:
         can = f"Dry run: {listed(groups)} can fail over from {source} to {target} now; nothing was changed."
-        told = (
+        sentences = (
             *_members(moved),
             _missing(moved),
             *_read_twice(moved),
@@ -30,7 +30,7 @@ def after_move(moved: Failover, shared: Mapping[str, Sequence[str]]) -> list[str
             *not_moved(moved.left_out),
             *_shared(shared),
         )
-        return [can, *told, *_at_home(moved)]
+        return [can, *sentences, *_at_home(moved)]
     topics = sorted({row.target_topic for group in moved.groups for row in group.partitions})
     return [
         f"{listed(groups)} moved to {target}: the offsets committed there are no longer changed by the mirror.",
@@ -87,7 +87,7 @@ def after_roll_back(
         return [f"{listed(done.unchanged)}: not moved; nothing was changed."]
     if done.dry_run:
         return [f"Dry run: {listed(done.groups)} can be rolled back; nothing was changed."]
-    there = (
+    where = (
         f"{source} does not answer: the mirror commits them again, and consumers go on there, once it does"
         if source_away
         else f"those on {source} continue as before"
@@ -95,7 +95,7 @@ def after_roll_back(
     again = "" if source_away else "; the mirror commits them again"
     lines = [
         f"{listed(done.groups)} set back on {target} to the offsets of the failover{again}.",
-        f"Keep the consumers stopped on {target}; {there}.",
+        f"Keep the consumers stopped on {target}; {where}.",
     ]
     if done.left:
         tps = listed(sorted({f"{offset.topic}-{offset.partition}" for offset in done.left}))

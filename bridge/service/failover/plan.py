@@ -37,7 +37,7 @@ def plan(service: Service, flow: str, groups: Sequence[str], *, accept_as_of: bo
     refused = [] if at_home and not first else refused_groups(service, known, first, current)
     refused += [one for some in first.values() for one in _untranslated(some, current)]
     if refused:
-        count = len({each.group for each in refused})
+        count = len({refused_group.group for refused_group in refused})
         text = (
             f"there is no plan: {count} of {len(first)} group(s) have offsets without a current translation"
             if first

@@ -169,14 +169,14 @@ class Access:
             )
 
     def _shown(self, headers: Mapping[bytes, bytes]) -> Credential | None:
-        tokens, given = self._tokens(), headers.get(b"authorization")
+        tokens, header = self._tokens(), headers.get(b"authorization")
         if not tokens.changing:
             return None
-        if given is None:
+        if header is None:
             return Credential.NONE
-        if _is_one(given, tokens.changing):
+        if _is_one(header, tokens.changing):
             return Credential.AUTH
-        return Credential.READ if _is_one(given, tokens.reading) else Credential.WRONG
+        return Credential.READ if _is_one(header, tokens.reading) else Credential.WRONG
 
     def _check_token(self, method: str, path: str, role: Role, shown: Credential) -> None:
         if shown is Credential.AUTH:
@@ -199,11 +199,11 @@ class Access:
         sends that name. It can't send an IP address: one is always accepted, as Kubernetes' probes need it."""
         if self._hosts is None:
             return
-        given = headers.get(b"host", b"")[:_SHOWN].decode("latin-1")
-        name = _host(given)
+        host = headers.get(b"host", b"")[:_SHOWN].decode("latin-1")
+        name = _host(host)
         if name not in self._hosts and not _is_address(name):
             raise Misdirected(
-                f"The Host header {given!r} is not a name of this service: use its IP address, or add it "
+                f"The Host header {host!r} is not a name of this service: use its IP address, or add it "
                 "to allowed_hosts (MIRROR_BRIDGE_ALLOWED_HOSTS)"
             )
 
@@ -230,7 +230,7 @@ class FailedLogins:
         self._failed: dict[str, set[int]] = {}
         """Hashes of tokens."""
 
-    def check(self, caller: Caller, given: bytes) -> None:
+    def check(self, caller: Caller, token: bytes) -> None:
         """Counts a wrong token. Raises TooManyFailedLogins where its address, or that of a right one, has had too
         many."""
         if caller.login is not None and caller.login.shown == caller.shown:
@@ -244,23 +244,23 @@ class FailedLogins:
         if len(failed) >= self._most:
             raise TooManyFailedLogins(network, self._most, self._until - now)
         if caller.shown is Credential.WRONG:
-            self._failed.setdefault(network, failed).add(hash(given))
+            self._failed.setdefault(network, failed).add(hash(token))
             if len(self._failed) > _MOST_ADDRESSES:
                 del self._failed[next(iter(self._failed))]
 
 
-def _is_one(given: bytes, tokens: Iterable[str]) -> bool:
+def _is_one(sent: bytes, tokens: Iterable[str]) -> bool:
     """Compares in constant time, so that the time reveals nothing of a token."""
-    scheme, _, token = given.partition(b" ")
+    scheme, _, token = sent.partition(b" ")
     shown = scheme.capitalize() + b" " + token.strip()
     return any(hmac.compare_digest(shown, f"Bearer {token}".encode()) for token in tokens)
 
 
-def _host(given: str) -> str:
+def _host(header: str) -> str:
     """The name in a Host header, without port, brackets and trailing dot."""
-    if given.startswith("["):
-        return given[1:].partition("]")[0]
-    return given.partition(":")[0].rstrip(".").lower()
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    return header.partition(":")[0].rstrip(".").lower()
 
 
 def _is_address(name: str) -> bool:

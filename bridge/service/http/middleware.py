@@ -149,9 +149,9 @@ class RequestMiddleware:
         )
 
     def _ident(self, headers: dict[bytes, bytes]) -> str:
-        given = headers.get(b"x-request-id", b"")
-        if _REQUEST_ID.fullmatch(given):
-            return given.decode()
+        sent = headers.get(b"x-request-id", b"")
+        if _REQUEST_ID.fullmatch(sent):
+            return sent.decode()
         return f"{self._prefix}-{next(self._count)}"
 
 

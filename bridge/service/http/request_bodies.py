@@ -174,7 +174,7 @@ class _InParts(Generic[M]):
         self._model, self._key = model, key
         field = model.model_fields[key]
         self._items: TypeAdapter[list[Any]] = TypeAdapter(field.rebuild_annotation())
-        lengths = (getattr(each, "max_length", None) for each in field.metadata)
+        lengths = (getattr(constraint, "max_length", None) for constraint in field.metadata)
         self._most: int | None = next((length for length in lengths if length is not None), None)
 
     async def read(self, data: bytes) -> M:

@@ -123,14 +123,14 @@ class Rotating(Generic[T]):
 
 async def watch(rotating: Sequence[Rotating[object]]) -> None:
     """Looks at the files once a second until cancelled."""
-    for each in rotating:
-        each.tell()
+    for files in rotating:
+        files.tell()
     while True:
         await asyncio.sleep(LOOK_SECONDS)
-        for each in rotating:
-            if await asyncio.to_thread(each.look):
-                each.replaced()
-            each.tell()
+        for files in rotating:
+            if await asyncio.to_thread(files.look):
+                files.replaced()
+            files.tell()
 
 
 def _signature(path: Path) -> tuple[int, ...] | str:

@@ -327,7 +327,7 @@ def _lacks(part: PartitionReport) -> int | None:
         return None
     count, *counted = map(part.detail.get, ("not_on_target", "to_come", "beyond_position"))
     absent = count if isinstance(count, int) else 0
-    return absent - sum(each for each in counted if isinstance(each, int))
+    return absent - sum(number for number in counted if isinstance(number, int))
 
 
 def packed_size(group: PackedGroup) -> int:

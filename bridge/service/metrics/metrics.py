@@ -196,8 +196,8 @@ class ServiceCollector:
             groups.add_metric([name], summary.groups)
             if connector.kind in GROUP_KINDS:
                 counts = Answers(views[name], self._snapshots.connector(name)).all()
-                for each in Readiness:
-                    readiness.add_metric([name, each], counts[each])
+                for word in Readiness:
+                    readiness.add_metric([name, word], counts[word])
                 if summary.as_of_ms is not None:
                     as_of.add_metric([name], max(0.0, (now - summary.as_of_ms) / 1000))
             tasks.add_metric([name], len(connector.active()))

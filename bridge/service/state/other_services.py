@@ -81,8 +81,8 @@ def follow_groups(summary: Summary, now_ms: int, monotonic_ms: int) -> dict[str,
     """Returns the connectors that follow the groups of a flow, as those that run them report now, with the time of that
     (ms). While the source is away they have nothing new to report, and what they have reported last still counts, but
     for what one has left that was gone before. `summary`: of the connector that copies."""
-    told, away = summary.group_connectors or {}, "source" in summary.away_since_ms
-    newest_ms, its_interval_ms, _ = max(told.values(), default=(0, 0, 0))
+    group_connectors, away = summary.group_connectors or {}, "source" in summary.away_since_ms
+    newest_ms, its_interval_ms, _ = max(group_connectors.values(), default=(0, 0, 0))
 
     def is_fresh(at_ms: int, interval_ms: int, seen_ms: int) -> bool:
         age_ms = newest_ms - at_ms if away else max(now_ms - at_ms, monotonic_ms - seen_ms)
@@ -90,7 +90,9 @@ def follow_groups(summary: Summary, now_ms: int, monotonic_ms: int) -> dict[str,
         return age_ms <= max(LEAST_AGE_MS, MOST_INTERVALS * most_ms)
 
     return {
-        name: each[0] for name, each in told.items() if now_ms - each[0] >= -_AHEAD_MS and is_fresh(*each)
+        name: connector[0]
+        for name, connector in group_connectors.items()
+        if now_ms - connector[0] >= -_AHEAD_MS and is_fresh(*connector)
     }
 
 

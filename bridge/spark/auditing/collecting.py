@@ -225,7 +225,7 @@ class AuditCollection:
         copies = [copy for copy in copies if copy.source.topic in rules]
         # The target first, then the runs, then the source: runs tell of all copies that the target has by now, and the
         # source has the originals of all of them.
-        there = await self.readable_bounds(
+        bounds = await self.readable_bounds(
             self._target, [copy.target for copy in copies], committed_only=True
         )
         runs = await self._runs()
@@ -233,18 +233,18 @@ class AuditCollection:
         here = await self.readable_bounds(
             self._source, [copy.source for copy in copies], committed_only=committed
         )
-        copies = [copy for copy in copies if copy.source in here and copy.target in there]
+        copies = [copy for copy in copies if copy.source in here and copy.target in bounds]
         wanted = await self._wanted(
             self._source, {copy.source: here[copy.source] for copy in copies}, committed
         )
         wanted_target = await self._wanted(
-            self._target, {copy.target: there[copy.target] for copy in copies}, True
+            self._target, {copy.target: bounds[copy.target] for copy in copies}, True
         )
         logs = [
             Logs(
                 copy,
                 here[copy.source],
-                there[copy.target],
+                bounds[copy.target],
                 _applying(runs.get(CopyId(copy.source, copy.target.topic)), copy),
                 wanted.get(copy.source),
                 wanted_target.get(copy.target),
@@ -259,8 +259,8 @@ class AuditCollection:
                 if log.source.start < log.source.end
             ],
         )
-        for each in await self._divided(logs, rules, sizes):
-            self._add(each, rules[each.sides.source.topic], sizes)
+        for stretch in await self._divided(logs, rules, sizes):
+            self._add(stretch, rules[stretch.sides.source.topic], sizes)
         if self._options.sample is not None:
             self.result.work = share_of(self.result.work, self._options.sample)
         return self.result
@@ -470,7 +470,7 @@ def _applying(runs: PartitionRuns | None, sides: LogPair) -> Sequence[OffsetRun]
 
 
 def _is_name(text: str) -> bool:
-    return all(each.isalnum() or each in "._-" for each in text)
+    return all(character.isalnum() or character in "._-" for character in text)
 
 
 def share_of(work: Sequence[Work], share: float) -> list[Work]:

@@ -145,8 +145,8 @@ def _in_turn(
             if some is None:
                 del left[side]
                 continue
-            for each in some:
-                yield side, each
+            for stretch in some:
+                yield side, stretch
 
 
 def _digested(fetched: Fetched, *, timed: bool) -> Iterator[Numbers]:

@@ -47,7 +47,7 @@ class AuditOptions:
         if not self.source.replicates(topic):
             return False
         return not self.topics or any(
-            topic == each or compile_java(each, "topics").fullmatch(topic) for each in self.topics
+            topic == text or compile_java(text, "topics").fullmatch(topic) for text in self.topics
         )
 
 
@@ -95,18 +95,18 @@ def read_options(
     return AuditOptions(props, source, chosen, begin, end, sample, window_ms, listed)
 
 
-def _time(option: str, given: str | datetime | None, errors: list[ConfigError]) -> int | None:
-    if given is None:
+def _time(option: str, value: str | datetime | None, errors: list[ConfigError]) -> int | None:
+    if value is None:
         return None
     try:
-        time = given if isinstance(given, datetime) else datetime.fromisoformat(given)
+        time = value if isinstance(value, datetime) else datetime.fromisoformat(value)
         time = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
         return int(time.timestamp() * 1000)
     except (TypeError, ValueError, OverflowError):
-        text = f"{option} {_shown(given)} is not a time such as 2026-11-22T21:00:00Z"
+        text = f"{option} {_shown(value)} is not a time such as 2026-11-22T21:00:00Z"
         errors.append(ConfigError(option, text))
         return None
 
 
-def _shown(given: object) -> str:
-    return given.isoformat() if isinstance(given, datetime) else repr(given)
+def _shown(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else repr(value)

@@ -59,12 +59,14 @@ async def choose(
     names = {*await source.topic_names(), *named}
     remotes = {name: to for name in names if (to := remote(name)) is not None}
     here = await source.topics(list(remotes))
-    there = await target.topics(list(remotes.values()))
-    compacted = await _compacted(target, [to for to in remotes.values() if isinstance(there[to], TopicInfo)])
+    remote_topics = await target.topics(list(remotes.values()))
+    compacted = await _compacted(
+        target, [to for to in remotes.values() if isinstance(remote_topics[to], TopicInfo)]
+    )
     copies: list[Copied] = []
     refused: list[str] = []
     for name, to in sorted(remotes.items()):
-        original, copy = here[name], there[to]
+        original, copy = here[name], remote_topics[to]
         if _is_missing(original) or _is_missing(copy):
             if name in named:
                 side = f"{name} on the source" if _is_missing(original) else f"{to} on the target"

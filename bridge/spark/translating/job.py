@@ -135,10 +135,10 @@ def _column(name: str) -> Column:
     return col(f"`{name.replace('`', '``')}`")
 
 
-def _check(given: StructType) -> None:
+def _check(schema: StructType) -> None:
     """Raises SourceRejected with all that is wrong with the columns."""
-    errors = column_errors(given.names)
-    types = {field.name: field.dataType for field in given}
+    errors = column_errors(schema.names)
+    types = {field.name: field.dataType for field in schema}
     if not isinstance(types.get("topic", StringType()), StringType):
         errors.append(f"column topic has the type {types['topic'].simpleString()}: it must be string")
     errors += [

@@ -90,9 +90,9 @@ def unpacked(key: bytes | None, value: bytes | None) -> CommitRecord | None:
         query, partition = str(names["query"]), int(names["partition"])
         if value is None:
             return CommitRecord(SinkTask(query, partition), None)
-        told = json.loads(value)
-        written = WrittenTotals(int(told["rows"]), int(told["size"]))
-        return CommitRecord(SinkTask(query, partition, int(told["epoch"])), written)
+        fields = json.loads(value)
+        written = WrittenTotals(int(fields["rows"]), int(fields["size"]))
+        return CommitRecord(SinkTask(query, partition, int(fields["epoch"])), written)
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
@@ -105,7 +105,7 @@ def decided(records: Iterable[KeyValue], query: str) -> Decision | None:
             names, fields = json.loads(key or b""), json.loads(value or b"")
             if names != {"version": _VERSION, "query": query}:
                 continue
-            transactions = tuple(Prepared(*map(int, each)) for each in fields["transactions"])
+            transactions = tuple(Prepared(*map(int, pair)) for pair in fields["transactions"])
             last = Decision(query, int(fields["epoch"]), transactions)
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             continue

@@ -112,14 +112,14 @@ class Encoder:
             there = partitions[here]
             wrong = np.unique(there[(there != NO_KEY) & ((there < 0) | (there >= count))])
             if len(wrong):
-                shown = ", ".join(f"{name}-{each}" for each in wrong[:_SHOWN].tolist())
+                shown = ", ".join(f"{name}-{place}" for place in wrong[:_SHOWN].tolist())
                 raise SourceRejected(f"there is no partition {shown}: topic {name} has {count} partition(s)")
             if (there == NO_KEY).any():
                 partitions[here] = np.where(there == NO_KEY, self._by_key(fields, count)[here], there)
         places = topics << _BITS | partitions
         unique = np.unique(places).tolist()
         mask = (1 << _BITS) - 1
-        return places, {each: TopicPartition(names[each >> _BITS], each & mask) for each in unique}
+        return places, {place: TopicPartition(names[place >> _BITS], place & mask) for place in unique}
 
     def _topics(self, rows: pa.RecordBatch) -> tuple[Numbers, list[str]]:
         if self._options.topic:
@@ -217,8 +217,8 @@ def _headers(rows: pa.RecordBatch) -> tuple[Any, Texts, Texts]:
 def _texts(array: pa.Array, kind: pa.DataType) -> Texts:
     array = array if array.type == kind else array.cast(kind)
     assert array.offset == 0
-    there, ends, data = array.buffers()
-    bits = there if array.null_count else None
+    valid, ends, data = array.buffers()
+    bits = valid if array.null_count else None
     return Texts(
         _numbers(bits, np.uint8),
         _numbers(ends, np.int32)[: len(array) + 1] if len(array) else np.zeros(1, np.int32),

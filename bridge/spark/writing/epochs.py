@@ -191,11 +191,11 @@ async def _end_others(client: NetworkClient, options: SinkOptions, query: str) -
         failed = of_code(error, doing)
         if failed is not None:
             raise failed
-        return [each for each in ids if each.startswith(mine) and each.removeprefix(mine).isdecimal()]
+        return [text for text in ids if text.startswith(mine) and text.removeprefix(mine).isdecimal()]
 
     try:
         found = await asyncio.gather(*map(listed, await client.nodes()))
-        ids = [each for some in found for each in some]
+        ids = [text for some in found for text in some]
         for start in range(0, len(ids), _AT_A_TIME):
             await fence(options.settings(), ids[start : start + _AT_A_TIME])
     except KafkaFailure as error:

@@ -125,12 +125,10 @@ class SinkOptions:
         return f"{self.prefix}-{query}-{partition}"
 
 
-def read_sink_options(given: Mapping[str, str], *, stream: bool = False) -> SinkOptions:
+def read_sink_options(raw: Mapping[str, str], *, stream: bool = False) -> SinkOptions:
     """Raises SourceRejected with all that is wrong."""
-    verify_no_table(given)
-    options = {
-        name.lower(): trimmed(value) for name, value in given.items() if name.lower() not in _SPARKS_OWN
-    }
+    verify_no_table(raw)
+    options = {name.lower(): trimmed(value) for name, value in raw.items() if name.lower() not in _SPARKS_OWN}
     wrong = [text for name in sorted(options) if (text := _unknown(name)) is not None]
     values = {_CANONICAL[name]: value for name, value in options.items() if name in _CANONICAL}
     kafka, problems = _kafka(
@@ -209,22 +207,22 @@ def _unknown(name: str) -> str | None:
     if is_of("producer", plain):
         return None
     text = f"option {name} is no property of Kafka's producer"
-    near = get_close_matches(plain, [each for each in KNOWN if is_of("producer", each)], 1, 0.75)
+    near = get_close_matches(plain, [text for text in KNOWN if is_of("producer", text)], 1, 0.75)
     return text + (f"; did you mean {KAFKA}{near[0]}?" if near and plain not in KNOWN else "")
 
 
-def _kafka(values: Mapping[str, str], given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+def _kafka(values: Mapping[str, str], raw: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Properties of the file that commandConfig names, and over them those of options; and what is wrong with the
     file."""
     if "commandConfig" not in values:
-        return dict(given), []
+        return dict(raw), []
     path = Path(values["commandConfig"])
     try:
         properties = java_values.given(load_properties(path))
     except PropertiesProblem as problem:
-        return dict(given), [f"option commandConfig: {problem}"]
+        return dict(raw), [f"option commandConfig: {problem}"]
     wrong = [text for name in properties if (text := _unknown(KAFKA + name)) is not None]
-    return {**properties, **given}, [f"option commandConfig: {path}: {each}" for each in wrong]
+    return {**properties, **raw}, [f"option commandConfig: {path}: {text}" for text in wrong]
 
 
 def _wrong_values(kafka: Mapping[str, str]) -> list[str]:

@@ -80,13 +80,13 @@ def verify_schema(schema: StructType, topic: str) -> None:
 
 
 def batch_writer(
-    name: str, given: dict[str, str], schema: StructType, *, overwrite: bool
+    name: str, raw: dict[str, str], schema: StructType, *, overwrite: bool
 ) -> DataSourceArrowWriter:
     """`name`: of the sink, for errors. Raises SourceRejected."""
     with in_one_line(name):
         if overwrite:
             raise SourceRejected('records are appended: use mode("append")')
-        options = read_sink_options(given)
+        options = read_sink_options(raw)
         verify_schema(schema, options.topic)
         since = asyncio.run(_prepared(options))
         if options.saved is not None:
@@ -95,13 +95,13 @@ def batch_writer(
 
 
 def stream_writer(
-    name: str, given: dict[str, str], schema: StructType, *, overwrite: bool
+    name: str, raw: dict[str, str], schema: StructType, *, overwrite: bool
 ) -> DataSourceStreamArrowWriter:
     """`name`: of the sink, for errors. Raises SourceRejected."""
     with in_one_line(name):
         if overwrite:
             raise SourceRejected("records are appended: use output mode append or update, not complete")
-        options = read_sink_options(given, stream=True)
+        options = read_sink_options(raw, stream=True)
         verify_schema(schema, options.topic)
         return StreamWriter(name, options)
 

@@ -138,7 +138,7 @@ class Pairing:
             return None
         assert verdict.offset is not None
         before = verdict.detail.get("pred_offset"), verdict.detail.get("pred_copy")
-        known = [each if isinstance(each, int) else -1 for each in before]
+        known = [number if isinstance(number, int) else -1 for number in before]
         return Edge(offset, verdict.offset, *known)
 
     def _pair(self, found: _Found, begin: Edge, end: Edge) -> Steps[None]:

@@ -197,11 +197,11 @@ def find_another_mirror(
     settled = target.end if settled is None else settled
     search = _Search(copies, origin, ours_before, settled, recognisable=recognisable)
     cut = [LogBounds(max(place.start, target.start), min(place.end, target.end)) for place in places]
-    there = [place for place in cut if place.start < place.end]
+    cuts_left = [place for place in cut if place.start < place.end]
     try:
-        yield from search.newest(there, _NEWEST if turn else _LOOKED_AT)
+        yield from search.newest(cuts_left, _NEWEST if turn else _LOOKED_AT)
         if turn and recognisable:
-            yield from search.anywhere(there, turn)
+            yield from search.anywhere(cuts_left, turn)
     except CapReached:
         pass
     return search.found

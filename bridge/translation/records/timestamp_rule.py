@@ -48,8 +48,8 @@ def by_timestamp(
     # A record of a later time may stand there, because the mirror began behind the offset. A copy of the record at the
     # offset proves that it did not: a mirror copies in order.
     copies = _records((yield Read(Side.TARGET, downstream, read_bytes)), downstream)
-    there = any(same(record, copy) for copy in copies)
-    absent = 0 if there else None
+    copied = any(same(record, copy) for copy in copies)
+    absent = 0 if copied else None
     return Verdict(
         Judgement.BOUNDED, downstream, None, Evidence.TIMESTAMP, detail=detail, not_on_target=absent
     )

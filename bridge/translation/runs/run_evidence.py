@@ -71,7 +71,7 @@ class ConsistentRuns:
 
     def target_from(self, offset: int) -> int:
         """Returns where on the target the copies begin that count for an offset: below stands an older copy."""
-        return max((there for start, there in self._again if start <= offset), default=0)
+        return max((end for start, end in self._again if start <= offset), default=0)
 
     @property
     def runs(self) -> Sequence[OffsetRun]:

@@ -236,7 +236,7 @@ class ReverseFlow:
         def put_there(row: Translated) -> int:
             """Returns where the opposite flow has put the group at the furthest, -1 for nowhere."""
             end = source_end(row.source)
-            known = [each for each in self._furthest(group, row.source) if end is None or each <= end]
+            known = [number for number in self._furthest(group, row.source) if end is None or number <= end]
             return max(known, default=-1)
 
         def guarded(row: Translated) -> Translated:

@@ -438,7 +438,7 @@ class ByRuns:
         """Ends a round. `whole`: it did not break off."""
         self._scanning.end_round(whole=whole)
         self._checked = {
-            copy: each for copy, each in self._checked.items() if self._runs.get_runs(copy).last is not None
+            copy: row for copy, row in self._checked.items() if self._runs.get_runs(copy).last is not None
         }
 
     def _by_runs(self, question: Question) -> tuple[Verdict | None, OffsetRun | None]:

@@ -152,8 +152,8 @@ def through(records: Records, chain: Sequence[Native]) -> Records | None:
         fields = arrow_columns.cut(records)
     except BrokenRecord:
         return None
-    for each in chain:
-        masked = _masked(fields, each)
+    for transform in chain:
+        masked = _masked(fields, transform)
         if masked is None:
             return None
         fields = masked
@@ -244,7 +244,7 @@ class Calls:
     def _chain(self, copied: Copied) -> list[Native] | None:
         """The partition's transforms if all of them are native, which need no process; else None."""
         chain = [self._native[number] for number in copied.transforms]
-        native_ones = [each for each in chain if each is not None]
+        native_ones = [transform for transform in chain if transform is not None]
         return native_ones if len(native_ones) == len(chain) else None
 
     async def _call(self, copied: Copied, records: Records) -> Mapping[str, Records]:

@@ -102,13 +102,13 @@ async def consumer_offsets(
     return RemoteOffsets(
         groups=[
             RemoteGroup(
-                group=each,
+                group=text,
                 offsets=[
                     RemoteOffset(topic=topic, partition=partition, offset=at.offset, metadata=at.metadata)
                     for (topic, partition), at in sorted(offsets.items())
                 ],
             )
-            for each, offsets in sorted(by_group.items())
+            for text, offsets in sorted(by_group.items())
         ]
     )
 
