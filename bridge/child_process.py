@@ -16,7 +16,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from bridge.backoff import Backoff
 from bridge.environment import for_child
@@ -78,44 +79,50 @@ def how_ended(process: subprocess.Popen[bytes]) -> str:
         return "it closed its channel"
 
 
-class ChildProcess:
-    """One child process, restarted with backoff until it is stopped. For use in one event loop.
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a child process runs.
 
     - `name`: what log lines call it, as in "the driver".
     - `command`: see `python_command`.
     - `process`, `connector`: these fields of the lines that it writes to standard error, which go to our log.
-    - `read`: reads standard output until it ends. A ValueError is output that can't be read: the process is killed, and
-      restarted as if it had ended by itself.
-    - `started`: called when the process runs, before its output is read. It sends what the process needs first.
-    - `ended`: called with how the process ended and the seconds until the restart; returns whether to restart it.
-    - `before_start`: called before each start; returns whether to start it.
     - `steady_seconds`: a process that runs for longer resets the backoff.
-    - `limit`: most bytes of output that are buffered for `read`.
+    - `limit`: most bytes of its output that are buffered until they are read.
     - `own_group`: keeps signals of the terminal, Ctrl-C above all, from the process. A session of
       its own would have its processors shared otherwise: Linux gives each the same part (sched_autogroup_enabled).
     """
 
-    def __init__(
-        self,
-        name: str,
-        command: list[str],
-        *,
-        process: str,
-        read: Callable[[asyncio.StreamReader], Awaitable[None]],
-        ended: Callable[[str, float], bool],
-        started: Callable[[], None],
-        backoff: Backoff,
-        steady_seconds: float,
-        limit: int,
-        connector: str | None = None,
-        before_start: Callable[[], Awaitable[bool]] | None = None,
-        own_group: bool = False,
-    ) -> None:
-        self._name, self._command = name, command
-        self._log_fields = process, connector
-        self._read, self._ended, self._started, self._before_start = read, ended, started, before_start
-        self._backoff, self._steady_seconds = backoff, steady_seconds
-        self._limit, self._process_group = limit, 0 if own_group else None
+    name: str
+    command: Sequence[str]
+    process: str
+    steady_seconds: float
+    limit: int
+    connector: str | None = None
+    own_group: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """What a child process's owner does.
+
+    - `started`: called when the process runs, before its output is read. It sends what the process needs first.
+    - `read`: reads standard output until it ends. A ValueError is output that can't be read: the process is killed, and
+      restarted as if it had ended by itself.
+    - `ended`: called with how the process ended and the seconds until the restart; returns whether to restart it.
+    - `before_start`: called before each start; returns whether to start it.
+    """
+
+    started: Callable[[], None]
+    read: Callable[[asyncio.StreamReader], Awaitable[None]]
+    ended: Callable[[str, float], bool]
+    before_start: Callable[[], Awaitable[bool]] | None = None
+
+
+class ChildProcess:
+    """One child process, restarted with backoff until it is stopped. For use in one event loop."""
+
+    def __init__(self, program: Program, callbacks: Callbacks, backoff: Backoff) -> None:
+        self._program, self._callbacks, self._backoff = program, callbacks, backoff
         self._process: asyncio.subprocess.Process | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._stopping = False
@@ -127,7 +134,7 @@ class ChildProcess:
 
     def start(self) -> None:
         """Starts the process, and returns at once."""
-        self._supervisor = asyncio.create_task(self._supervise(), name=f"supervisor of {self._name}")
+        self._supervisor = asyncio.create_task(self._supervise(), name=f"supervisor of {self._program.name}")
 
     def send(self, data: bytes) -> None:
         """Writes to standard input. While no process runs it does nothing: `started` sends what a new one needs."""
@@ -142,7 +149,7 @@ class ChildProcess:
 
     async def stop(self, request: bytes, grace: float) -> None:
         """Sends `request`, by which the process ends by itself, and kills it after `grace` seconds. Its output is read
-        meanwhile; `ended` is not called."""
+        meanwhile; Callbacks.ended is not called."""
         if self._supervisor is None:
             return
         self._stopping = True
@@ -153,9 +160,9 @@ class ChildProcess:
             if self._process is not None:
                 log.warning(
                     "%s did not end within %.1f s after it was asked to, and is killed",
-                    self._name,
+                    self._program.name,
                     grace,
-                    extra={"connector": self._log_fields[1]},
+                    extra={"connector": self._program.connector},
                 )
         finally:
             # Also if the caller is cancelled: no process is left behind.
@@ -163,31 +170,32 @@ class ChildProcess:
             await asyncio.wait({self._supervisor})
 
     async def _supervise(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._before_start is None or await self._before_start():
+        loop, before_start = asyncio.get_running_loop(), self._callbacks.before_start
+        while before_start is None or await before_start():
             began = loop.time()
             how = await self._run()
             if self._stopping:
                 return
-            if loop.time() - began > self._steady_seconds:
+            if loop.time() - began > self._program.steady_seconds:
                 self._backoff.reset()
             pause = self._backoff.next()
-            if not self._ended(how, pause):
+            if not self._callbacks.ended(how, pause):
                 return
             await asyncio.sleep(pause)
 
     async def _run(self) -> str:
         """Runs the process once; returns how it ended. Kills it when cancelled."""
-        forward = Forward(*self._log_fields)
+        program = self._program
+        forward = Forward(program.process, program.connector)
         try:
             process = await asyncio.create_subprocess_exec(
-                *self._command,
+                *program.command,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=forward.fileno,
-                process_group=self._process_group,
+                process_group=0 if program.own_group else None,
                 env=for_child(),
-                limit=self._limit,
+                limit=program.limit,
             )
         except OSError as error:
             await forward.ended()
@@ -199,8 +207,8 @@ class ChildProcess:
         forward.started()
         self._process = process
         try:
-            self._started()
-            await self._read(process.stdout)
+            self._callbacks.started()
+            await self._callbacks.read(process.stdout)
             return ending(await process.wait())
         except ValueError as error:
             return f"it sent output that can't be read: {error}"

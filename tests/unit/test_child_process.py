@@ -14,7 +14,15 @@ from pathlib import Path
 import pytest
 
 from bridge.backoff import JITTER, Backoff
-from bridge.child_process import ChildProcess, ending, how_ended, python_command, with_socket
+from bridge.child_process import (
+    Callbacks,
+    ChildProcess,
+    Program,
+    ending,
+    how_ended,
+    python_command,
+    with_socket,
+)
 from tests.support.messages import message
 from tests.support.processes import descriptors
 from tests.support.waiting import until
@@ -46,20 +54,17 @@ class Owner:
         self.endings: list[str] = []
         self.pauses: list[float] = []
         self._again = again
-        self.child = ChildProcess(
+        program = Program(
             "the child",
             command or [sys.executable, "-c", text],
             process="driver",
             connector="c1",
-            started=self._started,
-            read=self._read,
-            ended=self._ended,
-            before_start=before_start,
-            backoff=Backoff(first, max(first, LONGEST)),
             steady_seconds=steady,
             limit=limit,
             own_group=own_group,
         )
+        callbacks = Callbacks(self._started, self._read, self._ended, before_start)
+        self.child = ChildProcess(program, callbacks, Backoff(first, max(first, LONGEST)))
 
     def _started(self) -> None:
         assert self.child.pid is not None

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bridge.backoff import Backoff
-from bridge.child_process import ChildProcess, python_command
+from bridge.child_process import Callbacks, ChildProcess, Program, python_command
 from bridge.logs.setup import DRIVER
 from bridge.model.addresses import REMOTE
 from bridge.model.copying import Copied, CopySample, PipelineSpec, PipelineState, PipelineStatus, join
@@ -85,21 +85,19 @@ class DriverPipeline:
         self._restarts = 0
         self._last_error: str | None = None
         """How the last driver ended, until the next one copies or has an error of its own."""
-        self._driver = ChildProcess(
+        program = Program(
             "the driver",
             python_command(module, logging.getLevelName(log.getEffectiveLevel())),
             process=DRIVER,
             connector=spec.name,
-            before_start=self._has_spark if module == DRIVER_MODULE and _needs_java(spec) else None,
-            started=self._started,
-            read=self._read,
-            ended=self._ended,
-            backoff=Backoff(FIRST_BACKOFF, MOST_BACKOFF),
             steady_seconds=STEADY_SECONDS,
             limit=LONGEST,
             # Ctrl-C would kill Spark before the last commit; the driver ends when its parent asks it to.
             own_group=True,
         )
+        before_start = self._has_spark if module == DRIVER_MODULE and _needs_java(spec) else None
+        callbacks = Callbacks(self._started, self._read, self._ended, before_start)
+        self._driver = ChildProcess(program, callbacks, Backoff(FIRST_BACKOFF, MOST_BACKOFF))
         self._driver.start()
 
     def assign(self, partitions: Sequence[Copied]) -> None:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Mapping
 
 from bridge.backoff import Backoff
-from bridge.child_process import ChildProcess, python_command
+from bridge.child_process import Callbacks, ChildProcess, Program, python_command
 from bridge.logs.setup import DRIVER
 from bridge.pipeline.driver.frames import (
     LONGEST,
@@ -72,18 +72,16 @@ class SharedSpark:
         self._settings = settings
         self._gateway: Gateway | None = None
         self._ready = asyncio.Event()
-        self._process = ChildProcess(
+        program = Program(
             "the shared Spark",
             python_command(module, logging.getLevelName(log.getEffectiveLevel())),
             process=DRIVER,
-            started=lambda: self._process.send(pack_settings(self._settings)),
-            read=self._read,
-            ended=self._ended,
-            backoff=Backoff(FIRST_BACKOFF, _MOST_BACKOFF),
             steady_seconds=_STEADY_SECONDS,
             limit=LONGEST,
             own_group=True,
         )
+        callbacks = Callbacks(self._started, self._read, self._ended)
+        self._process = ChildProcess(program, callbacks, Backoff(FIRST_BACKOFF, _MOST_BACKOFF))
         self._process.start()
 
     @property
@@ -102,6 +100,9 @@ class SharedSpark:
 
     async def stop(self) -> None:
         await self._process.stop(pack_stop(), _STOP_SECONDS)
+
+    def _started(self) -> None:
+        self._process.send(pack_settings(self._settings))
 
     async def _read(self, output: asyncio.StreamReader) -> None:
         while line := await output.readline():

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from bridge.backoff import Backoff
-from bridge.child_process import ChildProcess, python_command
+from bridge.child_process import Callbacks, ChildProcess, Program, python_command
 from bridge.errors import TooLarge
 from bridge.logs.setup import ROUNDS
 from bridge.service.ipc.checkpoint_records import PackedRecord, unpack_records
@@ -92,17 +92,15 @@ class RoundsProcess:
         self._operations = OpenOperations(self._send_operation)
         self._watchdog: asyncio.Task[None] | None = None
         self.restarts = 0
-        self._child = ChildProcess(
+        program = Program(
             "the rounds process",
             python_command("bridge.service.rounds.main", factory, log_level),
             process=ROUNDS,
-            started=self._started,
-            read=self._read,
-            ended=self._ended,
-            backoff=Backoff(FIRST_BACKOFF, MOST_BACKOFF),
             steady_seconds=STEADY_SECONDS,
             limit=1 << 20,
         )
+        callbacks = Callbacks(self._started, self._read, self._ended)
+        self._child = ChildProcess(program, callbacks, Backoff(FIRST_BACKOFF, MOST_BACKOFF))
 
     @property
     def state(self) -> RoundsState:
