@@ -12,7 +12,7 @@ from bridge.local import Cluster
 from bridge.model.copying import Copied, PipelineState, PipelineStatus
 from bridge.model.values import TopicPartition
 from bridge.pipeline.layouts.records import read_layouts
-from bridge.pipeline.slices.throttle import STALL
+from bridge.pipeline.slices.rate_limit import STALL
 from tests.integration.copy_flow import CopyFlow
 from tests.integration.drivers import driven, until
 from tests.support import Record, bounds, eventually, produce

@@ -51,7 +51,7 @@ from bridge.pipeline.layouts.records import (
 from bridge.pipeline.layouts.slots import CAUGHT_UP, LEFT_ID, Jobs, Slice, balance, transactional_id
 from bridge.pipeline.layouts.state import by_copy, layout_topic, verify_state_topics
 from bridge.pipeline.slices.permanent_errors import permanent
-from bridge.pipeline.slices.throttle import REDISTRIBUTE_SECONDS, Sharing, equal_shares
+from bridge.pipeline.slices.rate_limit import REDISTRIBUTE_SECONDS, Sharing, equal_shares
 from bridge.translation.runs.runs import runs_of
 
 log = logging.getLogger(__name__)

@@ -33,6 +33,7 @@ from bridge.pipeline.slices import throttle
 from bridge.pipeline.slices.cycles import CycleDetector
 from bridge.pipeline.slices.gaps import ledger_entry, refusal, skipped
 from bridge.pipeline.slices.lease import Lease, SliceMemory
+from bridge.pipeline.slices.rate_limit import TokenBucket
 from bridge.pipeline.slices.refusals import LeftOut, going_round, refused_gap
 from bridge.pipeline.slices.resume import (
     CopiesLost,
@@ -49,7 +50,6 @@ from bridge.pipeline.slices.resume import (
     topic_limits,
     unreadable_from,
 )
-from bridge.pipeline.slices.throttle import TokenBucket
 from bridge.pipeline.slices.transaction import (
     Part,
     TransactionClock,

@@ -22,9 +22,9 @@ from bridge.model.values import LogRecord, TopicPartition
 from bridge.pipeline.layouts.records import Additions, LayoutRecord, additions_key, decode, layout_key
 from bridge.pipeline.layouts.slots import Slice
 from bridge.pipeline.slices.progress_row import Tally
+from bridge.pipeline.slices.rate_limit import TokenBucket
 from bridge.pipeline.slices.refusals import Refusals
 from bridge.pipeline.slices.resume import Seen
-from bridge.pipeline.slices.throttle import TokenBucket
 from bridge.pipeline.slices.transformed import Transforms
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0

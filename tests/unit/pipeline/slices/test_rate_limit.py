@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from bridge.model.copying import Progress
 from bridge.model.values import TopicPartition
 from bridge.pipeline.layouts.slots import Slice
-from bridge.pipeline.slices.throttle import (
+from bridge.pipeline.slices.rate_limit import (
     BURST,
     STALL,
     ShareUse,
