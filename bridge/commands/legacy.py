@@ -1,34 +1,18 @@
-"""`mirror-bridge legacy`: the options of kafka-mirror-maker.sh (MirrorMaker 1), carried out by our copy.
-
-Keeps the committed offsets of MirrorMaker 1's consumer group: copying begins there, and tells how far it is.
-"""
+"""`mirror-bridge legacy`: the options of kafka-mirror-maker.sh (MirrorMaker 1), carried out by our copy."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bridge import VERSION
-from bridge.backoff import Backoff
 from bridge.commands.exit_status import BAD_SETTINGS, end, note, reported
 from bridge.commands.replicate import copying_until_stopped, log_to, validated, view_of
-from bridge.commands.views import LocalPublisher
-from bridge.errors import KafkaFailure, KafkaFault
 from bridge.java_properties import PropertiesProblem, load_properties
-from bridge.model.values import Committed, GroupState, Side, TopicPartition
-from connectors.ports import Cluster, Clusters
-
-log = logging.getLogger(__name__)
-
-_FIRST_PAUSE, _MOST_PAUSE = 0.1, 5.0
-ANSWER_SECONDS = 60.0
-_FREE = (GroupState.EMPTY, GroupState.DEAD, GroupState.NOT_FOUND)
+from bridge.model.values import Side
 
 
 def _print_version(requested: bool) -> None:
@@ -98,10 +82,12 @@ def legacy(
 
     Exit status 0: it was stopped by a signal; 1: a permanent error; 2: bad options.
     """
+
     import asyncio
 
     from bridge.commands import legacy_config
     from bridge.commands.legacy_config import Clients, LegacyOptions, in_own_words
+    from bridge.commands.legacy_offsets import GroupOffsets
 
     options = LegacyOptions(
         include,
@@ -153,91 +139,3 @@ async def _cluster_ids(props: Mapping[str, str]) -> dict[Side, str]:
     if cluster_ids[Side.SOURCE] == cluster_ids[Side.TARGET]:
         end("source and target are the same cluster: every topic would be copied onto itself", BAD_SETTINGS)
     return cluster_ids
-
-
-class GroupOffsets(LocalPublisher):
-    """The Publisher of a copy that goes on where the group has come to, and commits for it how far it has come."""
-
-    def __init__(self, group: str, interval: float) -> None:
-        """`interval` in seconds."""
-        super().__init__()
-        self._group, self._interval = group, interval
-        self._clusters: Clusters | None = None
-        self._cluster: Cluster | None = None
-        self._committed: dict[TopicPartition, int] = {}
-
-    async def begin(self, clusters: Clusters, props: Mapping[str, str]) -> None:
-        """Reads what the group has committed. Raises KafkaFailure, also for a group that has members: they copy."""
-        self._clusters, source = clusters, clusters.open(Side.SOURCE, props)
-        self._cluster = source
-        state, offsets = await self._answered(source)
-        if state not in _FREE:
-            text = (
-                f"group {self._group} is {state} on the source: another mirror uses it. Stop kafka-mirror-maker first, "
-                "or give another group.id"
-            )
-            raise KafkaFailure(KafkaFault.FENCED, text, retriable=False)
-        self._committed = {tp: offset.offset for tp, offset in offsets.items()}
-
-    async def _answered(self, source: Cluster) -> tuple[GroupState, Mapping[TopicPartition, Committed]]:
-        """Returns the group's state and offsets, once its coordinator says them: a cluster that has had no group yet
-        makes the coordinators' topic when it is first asked, and a broker that has just started reads it first. Raises
-        KafkaFailure."""
-        backoff, until = Backoff(_FIRST_PAUSE, _MOST_PAUSE), time.monotonic() + ANSWER_SECONDS
-        while True:
-            state = (await source.group_states([self._group]))[self._group]
-            offsets = (await source.committed([self._group]))[self._group]
-            if not isinstance(offsets, KafkaFailure):
-                if state is not GroupState.UNKNOWN:
-                    return state, offsets
-            elif not offsets.retriable or time.monotonic() > until:
-                raise offsets
-            if time.monotonic() > until:
-                text = (
-                    f"group {self._group} can't be described on the source: whether another mirror uses it is not "
-                    "known. See that the broker that coordinates it runs, and start again"
-                )
-                raise KafkaFailure(KafkaFault.TIMEOUT, text, retriable=False)
-            await asyncio.sleep(backoff.next())
-
-    async def stored_offsets(
-        self, partitions: Sequence[Mapping[str, str | int]]
-    ) -> Sequence[Mapping[str, int] | None]:
-        places = [
-            TopicPartition(str(partition["topic"]), int(partition["partition"])) for partition in partitions
-        ]
-        return [{"position": self._committed[tp]} if tp in self._committed else None for tp in places]
-
-    async def run(self) -> None:
-        """Commits every interval, until cancelled."""
-        while True:
-            await asyncio.sleep(self._interval)
-            await self.commit()
-
-    async def finish(self) -> None:
-        if self._clusters is not None and self._cluster is not None:
-            await self.commit()
-            await self._clusters.release(self._cluster)
-
-    async def commit(self) -> None:
-        """Commits what has moved. What fails is tried again next time: it stands for nothing but what others are
-        shown, and where kafka-mirror-maker would go on."""
-        moved = {
-            tp: row.position
-            for tp, row in self.rows.items()
-            if row.position >= 0 and self._committed.get(tp) != row.position
-        }
-        if self._cluster is None or not moved:
-            return
-        try:
-            done = await self._cluster.alter(
-                self._group, {tp: Committed(position) for tp, position in moved.items()}
-            )
-        except KafkaFailure as failure:
-            log.warning("offsets of group %s are not committed: %s", self._group, failure)
-            return
-        for tp, failed in done.items():
-            if failed is None:
-                self._committed[tp] = moved[tp]
-            else:
-                log.warning("offset of group %s for %s-%d is not committed: %s", self._group, *tp, failed)

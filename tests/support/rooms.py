@@ -35,10 +35,11 @@ ROOMS = {
     "bridge/commands/client.py": "integration/test_mirror_client integration/test_read_command",
     "bridge/commands/doctor.py": "e2e/test_doctor integration/test_doctor",
     "bridge/commands/failover.py": "e2e/test_failback e2e/test_runbook integration/test_plan_file",
-    "bridge/commands/hand_back.py": """e2e/test_dedicated_take_over e2e/test_source_take_over
-        integration/test_hand_back""",
+    "bridge/commands/hand_back.py": "e2e/test_source_take_over integration/test_hand_back",
+    "bridge/commands/hand_back_flows.py": "e2e/test_dedicated_take_over",
     "bridge/commands/index.py": "e2e/test_rights e2e/test_source_take_over integration/test_translate",
     "bridge/commands/legacy.py": "integration/test_legacy",
+    "bridge/commands/legacy_offsets.py": "integration/test_legacy",
     "bridge/commands/legacy_config.py": """contract/test_followed_advice contract/test_wild_configs
         integration/test_legacy""",
     "bridge/commands/mirror.py": """e2e/test_dedicated e2e/test_dedicated_samples e2e/test_dedicated_sharing

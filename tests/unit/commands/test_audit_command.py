@@ -245,7 +245,7 @@ def test_a_folder_of_parquet_takes_the_place_of_an_older_one(
 
 
 def test_parquet_without_pyarrow_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridge.commands.audit.find_spec", lambda name: None)
+    monkeypatch.setattr("bridge.commands.audit_files.find_spec", lambda name: None)
     done = run(tmp_path, "--output", str(tmp_path / "found.parquet"))
     assert (done.exit_code, message("commands.no_pyarrow") in done.stderr) == (2, True)
 

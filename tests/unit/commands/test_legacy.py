@@ -14,8 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 from bridge.cli import app
-from bridge.commands import legacy
-from bridge.commands.legacy import GroupOffsets
+from bridge.commands import legacy_offsets
 from bridge.commands.legacy_config import (
     Clients,
     LegacyOptions,
@@ -26,6 +25,7 @@ from bridge.commands.legacy_config import (
     problems,
     remarks,
 )
+from bridge.commands.legacy_offsets import GroupOffsets
 from bridge.commands.replicate import validated
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.config.settings import StaticClientCheck
@@ -414,7 +414,7 @@ def test_a_group_that_nobody_knows_yet_is_waited_for() -> None:
 
 
 def test_a_group_that_stays_unknown_is_not_said_to_be_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(legacy, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(legacy_offsets, "ANSWER_SECONDS", 0.05)
     source = FakeCluster()
     source.states = {"mirror": GroupState.UNKNOWN}
     with pytest.raises(KafkaFailure, match=message_pattern("legacy.not_described", group="mirror")) as failed:
