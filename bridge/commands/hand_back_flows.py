@@ -33,15 +33,15 @@ def hand_back_flows(file: Path, flow: str | None, *, force: bool) -> HandedBack:
     from bridge.kafka.config.settings import StaticClientCheck
 
     plan = read_plan(file, clients=StaticClientCheck())
-    copying = [flow for flow in plan.flows if flow.copies]
-    chosen = [plan for plan in copying if flow in (None, plan.name)]
+    copying = [flow_plan for flow_plan in plan.flows if flow_plan.copies]
+    chosen = [flow_plan for flow_plan in copying if flow in (None, flow_plan.name)]
     if not copying:
         end(
             f"{file} has no flow that copies (A->B.enabled = true): there is nothing to hand back",
             BAD_SETTINGS,
         )
     if not chosen:
-        known = ", ".join(plan.name for plan in copying)
+        known = ", ".join(flow_plan.name for flow_plan in copying)
         end(f"{file} has no flow {flow} that copies: its flows are {known}", BAD_SETTINGS)
     workers = all_worker_settings(plan.flows)
     for flow_plan in chosen:

@@ -28,10 +28,9 @@ from connectors.checkpoint.options import (
     Evidences,
     validate,
 )
-from connectors.cluster_away import Outages
 from connectors.config.configdef import given
 from connectors.config.key_effects import FOR_GROUPS
-from connectors.group_translation.instance import GroupsInstance
+from connectors.group_translation.instance import GroupsInstance, OpenClusters, Translation
 from connectors.group_translation.round import RoundOutcome
 from connectors.group_translation.translating.followed_topics import FollowedRuns, ReverseFlow, TopicFollower
 from connectors.group_translation.translating.strategies import (
@@ -166,29 +165,22 @@ class CheckpointInstance(GroupsInstance[CheckpointOptions]):
         props: Mapping[str, str],
         publisher: Publisher,
     ) -> None:
-        sides = clusters.open(Side.SOURCE, props), clusters.open(Side.TARGET, props)
+        opened = OpenClusters.open(name, clusters, props)
         self._topic = options.policy.checkpoints_topic(options.source_alias)
         self._topic_error: str | None = None
         self._topic_made = False
         wait = options.admin_timeout_ms
-        self._checkpoints = Checkpoints(Side.TARGET, sides[1].tail(self._topic), wait)
-        self._syncs = syncs_of(options, sides)
+        self._checkpoints = Checkpoints(Side.TARGET, opened.target.tail(self._topic), wait)
+        self._syncs = syncs_of(options, (opened.source, opened.target))
         self._emit_at = self._sync_at = time.monotonic()
-        reverse_flow = ReverseFlow(options, sides[0], known_only=False) if options.reverse else None
-        runs = FollowedRuns(options, sides[1]) if options.evidence is Evidences.BOTH else None
-        super().__init__(
-            name,
-            options,
-            clusters,
-            sides,
-            publisher,
+        runs = FollowedRuns(options, opened.target) if options.evidence is Evidences.BOTH else None
+        translation = Translation(
             strategy_of(options.evidence, self._syncs, runs),
-            options.emit_interval,
-            outages=Outages(name, props),
-            reverse=pairs_reversed(options),
-            reverse_flow=reverse_flow,
-            runs=runs,
+            runs,
+            pairs_reversed(options),
+            ReverseFlow(options, opened.source, known_only=False) if options.reverse else None,
         )
+        super().__init__(name, options, opened, publisher, translation, options.emit_interval)
 
     # -- when --------------------------------------------------------------------------------------------------------
 

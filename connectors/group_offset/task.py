@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bridge.model.values import Side
 from connectors.base import CheckedOnOpen, ConnectorKind, Instance, Publisher
-from connectors.cluster_away import Outages
 from connectors.config.configdef import given
 from connectors.config.key_effects import FOR_GROUPS
 from connectors.group_offset.options import DEFINITION, GroupOffsetOptions, validate
-from connectors.group_translation.instance import GroupsInstance
+from connectors.group_translation.instance import GroupsInstance, OpenClusters, Translation
 from connectors.group_translation.translating.followed_topics import FollowedRuns, ReverseFlow
 from connectors.group_translation.translating.strategies import ByRecords, ByRuns, ByTimestamp, Runs, Strategy
 from connectors.ports import Clusters, Pipelines
@@ -30,24 +28,12 @@ class GroupOffsetInstance(GroupsInstance[GroupOffsetOptions]):
         props: Mapping[str, str],
         publisher: Publisher,
     ) -> None:
-        sides = clusters.open(Side.SOURCE, props), clusters.open(Side.TARGET, props)
-        runs = FollowedRuns(options, sides[1]) if options.verify else None
-        strategy = strategy_of(options, runs)
+        opened = OpenClusters.open(name, clusters, props)
+        runs = FollowedRuns(options, opened.target) if options.verify else None
         # A forward flow of this kind leaves no checkpoints: what is not noted may be the mirror's own.
-        reverse_flow = ReverseFlow(options, sides[0], known_only=True) if options.reverse else None
-        super().__init__(
-            name,
-            options,
-            clusters,
-            sides,
-            publisher,
-            strategy,
-            options.sync_interval,
-            outages=Outages(name, props),
-            reverse=options.reverse,
-            reverse_flow=reverse_flow,
-            runs=runs,
-        )
+        reverse_flow = ReverseFlow(options, opened.source, known_only=True) if options.reverse else None
+        translation = Translation(strategy_of(options, runs), runs, options.reverse, reverse_flow)
+        super().__init__(name, options, opened, publisher, translation, options.sync_interval)
 
 
 def strategy_of(options: GroupOffsetOptions, runs: Runs | None = None) -> Strategy:

@@ -14,8 +14,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Self, TypeVar
 
 from bridge.errors import KafkaFailure, OperationRefused
 from bridge.model.state_records.move_record import MoveRecord, MoveRow, NotBegunMoved
@@ -42,7 +42,7 @@ from connectors.cluster_away import ClusterAway, Failures, Outages, reason_of
 from connectors.group_translation.listed_groups import ListedGroups
 from connectors.group_translation.moves import MoveFacts, Moves, pairs_of
 from connectors.group_translation.options import GroupOptions
-from connectors.group_translation.readiness_topic import ReadinessTopic
+from connectors.group_translation.readiness_topic import ReadinessTopic, RoundRecords
 from connectors.group_translation.report import RoundTally
 from connectors.group_translation.reporting import Reports
 from connectors.group_translation.round import GroupRounds, RoundOutcome
@@ -200,35 +200,67 @@ def facts_of(fields: Any) -> MoveFacts:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class OpenClusters:
+    """The clusters of an instance, which releases them on close."""
+
+    clusters: Clusters
+    source: Cluster
+    target: Cluster
+    outages: Outages
+
+    @classmethod
+    def open(cls, name: str, clusters: Clusters, props: Mapping[str, str]) -> Self:
+        return cls(
+            clusters,
+            clusters.open(Side.SOURCE, props),
+            clusters.open(Side.TARGET, props),
+            Outages(name, props),
+        )
+
+    async def release(self) -> None:
+        await self.clusters.release(self.source)
+        await self.clusters.release(self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """How an instance translates offsets. `runs`: those that `strategy` rests on; `reverse`: see PartitionPairs;
+    `reverse_flow`: the flow whose groups come back by this one."""
+
+    strategy: Strategy
+    runs: FollowedRuns | None = None
+    reverse: bool = False
+    reverse_flow: ReverseFlow | None = None
+
+
 class GroupsInstance(Generic[Options]):
-    """A running connector; see connectors.base.Instance. `sides`: source and target, released on close."""
+    """A running connector; see connectors.base.Instance."""
 
     def __init__(
         self,
         name: str,
         options: Options,
-        clusters: Clusters,
-        sides: tuple[Cluster, Cluster],
+        clusters: OpenClusters,
         publisher: Publisher,
-        strategy: Strategy,
+        translation: Translation,
         interval: float,
-        *,
-        outages: Outages,
-        reverse: bool = False,
-        reverse_flow: ReverseFlow | None = None,
-        runs: FollowedRuns | None = None,
     ) -> None:
-        """`runs`: those that `strategy` rests on."""
-        self._runs, self._reverse_flow = runs, reverse_flow
+        self._runs, self._reverse_flow = translation.runs, translation.reverse_flow
         moved: dict[str, MoveRecord] = {}
         unfiltered, publisher = publisher, AroundMoves(publisher, moved)
         self._name, self._options, self._clusters, self._publisher = name, options, clusters, publisher
         self.interval = interval
         """Seconds from the beginning of a round to the next."""
-        self._outages = outages
-        self._source, self._target = sides
+        self._outages = clusters.outages
+        self._source, self._target = clusters.source, clusters.target
         self._rounds = GroupRounds(
-            options, self._source, self._target, strategy, reverse=reverse, reverse_flow=reverse_flow
+            options,
+            self._source,
+            self._target,
+            translation.strategy,
+            reverse=translation.reverse,
+            reverse_flow=translation.reverse_flow,
         )
         self._assignment = Assignment(1, frozenset())
         self._changed = asyncio.Event()
@@ -248,14 +280,27 @@ class GroupsInstance(Generic[Options]):
         self._backlog = Backlog()
         self._readiness_topic: ReadinessTopic | None = None
         if options.readiness_enabled:
-            parts = self._groups, self._rounds, self._reports, self._backlog
-            self._readiness_topic = ReadinessTopic(name, options, self._target, publisher, interval, *parts)
+            self._readiness_topic = ReadinessTopic(
+                RoundRecords(name, options, self._target, interval),
+                publisher,
+                self._groups,
+                self._rounds,
+                self._reports,
+                self._backlog,
+            )
         store = (
             self._readiness_topic.store if self._readiness_topic else StoredState(name, options, self._target)
         )
         self._moves = Moves(name, options, self._target, store, moved, unfiltered, self._reports.forget)
-        own = self._requested, self._groups, self._moves, self._reports.last
-        self._operations = GroupOperations(name, options, *own, self._rounds.forget_group)
+        self._operations = GroupOperations(
+            name,
+            options,
+            self._requested,
+            self._groups,
+            self._moves,
+            self._reports.last,
+            self._rounds.forget_group,
+        )
 
     def assign(self, assignment: Assignment) -> None:
         if assignment != self._assignment:
@@ -266,8 +311,7 @@ class GroupsInstance(Generic[Options]):
     async def close(self) -> None:
         self._outages.left()
         await self._probe.close()
-        await self._clusters.release(self._source)
-        await self._clusters.release(self._target)
+        await self._clusters.release()
 
     async def operate(self, operation: str, arguments: Arguments) -> Arguments:
         return await self._operations.operate(operation, arguments)

@@ -30,7 +30,7 @@ from connectors.group_translation.options import GroupOptions
 from connectors.group_translation.records import committed_of, written_of
 from connectors.group_translation.reporting import Reports
 from connectors.group_translation.round import GroupRounds
-from connectors.group_translation.stored import FurthestOffsets, StoredKey, StoredState
+from connectors.group_translation.stored import StoredKey, StoredState
 from connectors.group_translation.translating.proof import Backlog
 from connectors.ports import Cluster
 
@@ -334,22 +334,19 @@ class ReadinessTopic:
 
     def __init__(
         self,
-        name: str,
-        options: GroupOptions,
-        target: Cluster,
+        records: RoundRecords,
         publisher: Publisher,
-        interval: float,
         groups: ListedGroups,
         rounds: GroupRounds,
         reports: Reports,
         backlog: Backlog,
     ) -> None:
-        self._records = RoundRecords(name, options, target, interval)
+        self._records = records
         self._others = OtherInstances(self._records, publisher, reports, rounds.forget_written)
         self._publisher, self._groups, self._rounds = publisher, groups, rounds
         self._reports, self._backlog = reports, backlog
         rounds.take_over(self._written)
-        self._furthest = rounds.furthest = FurthestOffsets(options, target, self.store)
+        self._furthest = rounds.note_furthest(self.store)
         self.begun = False
         self._whole = False
         """Whether no other instance looks at any group."""

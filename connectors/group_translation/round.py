@@ -27,7 +27,7 @@ from connectors.cluster_away import ask, reason_of
 from connectors.group_translation.commits import Commits
 from connectors.group_translation.options import GroupOptions
 from connectors.group_translation.other_sources import OtherSources
-from connectors.group_translation.stored import FurthestOffsets
+from connectors.group_translation.stored import FurthestOffsets, StoredState
 from connectors.group_translation.translating.followed_topics import ReverseFlow
 from connectors.group_translation.translating.group_verdicts import GroupVerdicts, Verdicts
 from connectors.group_translation.translating.not_copied_topics import NotCopiedTopics
@@ -118,6 +118,11 @@ class GroupRounds:
         self._target_ends: dict[TopicPartition, int] = {}
         self._behind: dict[TopicPartition, Behind] = {}
         self._not_begun: dict[str, tuple[NotBegun, ...]] = {}
+
+    def note_furthest(self, store: StoredState) -> FurthestOffsets:
+        """Notes in `store` the furthest offsets of each group before they are committed, from now on."""
+        self.furthest = FurthestOffsets(self._options, self._target, store)
+        return self.furthest
 
     def take_over(self, written: Callable[[str], Mapping[TopicPartition, OwnCommit] | None]) -> None:
         """Has what other instances have committed for a group known from now on."""
