@@ -25,6 +25,7 @@ from bridge.mm2.replication_policy import ReplicationPolicy
 from bridge.model.addresses import REMOTE as _REMOTE
 from bridge.model.addresses import TOKEN as _TOKEN
 from bridge.model.addresses import problem, shown
+from bridge.model.codecs import CODEC_NAMES, LEVELS
 from bridge.model.copying import Transform
 from bridge.model.java_values import boolean, integer, split_list
 from bridge.model.values import Side
@@ -52,9 +53,6 @@ _OWN = ("type", "topics", "to")
 _MOST = 100
 """Each name may have errors of its own: a list of a megabyte had 125,000 of them."""
 _SERVERS = "target.cluster.bootstrap.servers"
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-_LEVELS = {"gzip": range(1, 10), "lz4": range(1, 18), "zstd": range(-131072, 23)}
-_GZIP_DEFAULT = "-1"
 Props = Mapping[str, str | None]
 _AUTHENTICATE, _SECRET = "spark.authenticate", "spark.authenticate.secret"
 _PARALLELISM = "spark.default.parallelism"
@@ -240,7 +238,8 @@ def written_with(props: Mapping[str, str], name: str) -> tuple[str, str]:
 def compression_level(props: Mapping[str, str]) -> int | None:
     """Returns the compression level of the configured codec; None for its default."""
     codec = written_with(props, "compression.type")[1]
-    text = written_with(props, f"compression.{codec}.level")[1] if codec in _LEVELS else ""
+    has_levels = any(codec == leveled.name for leveled in LEVELS)
+    text = written_with(props, f"compression.{codec}.level")[1] if has_levels else ""
     return int(text) if text else None
 
 
@@ -251,13 +250,11 @@ def writing_errors(props: Mapping[str, str], config: ValidatedConfig) -> Iterato
     if size is None or size < 0:
         yield ConfigError(key, invalid(key, value, "Not a number of type INT that is at least 0"))
     key, value = written_with(props, "compression.type")
-    if value and value not in _CODECS:
-        yield ConfigError(key, invalid(key, value, f"String must be one of: {', '.join(_CODECS)}"))
-    for codec, levels in _LEVELS.items():
-        key, value = written_with(props, f"compression.{codec}.level")
-        if value and integer(value) not in levels and (codec, value) != ("gzip", _GZIP_DEFAULT):
-            default = f", or {_GZIP_DEFAULT}" if codec == "gzip" else ""
-            why = f"must be a number from {levels.start} to {levels.stop - 1}{default}"
+    if value and value not in CODEC_NAMES:
+        yield ConfigError(key, invalid(key, value, f"String must be one of: {', '.join(CODEC_NAMES)}"))
+    for codec in LEVELS:
+        key, value = written_with(props, f"compression.{codec.name}.level")
+        if value and (why := codec.level_problem(value)) is not None:
             yield ConfigError(key, invalid(key, value, why))
     yield from _servers(props, config)
 

@@ -21,11 +21,10 @@ import zstandard
 from aiokafka import codec as codecs
 
 from bridge.kafka.protocol.wire import BytesLike
+from bridge.model.codecs import CODEC_NAMES
 from bridge.model.copying import Overlarge
 
-NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
-"""Codecs as in compression.type, by number."""
-LZ4 = 3
+LZ4 = CODEC_NAMES.index("lz4")
 """Its number."""
 _FIRST = 64 * 1024
 """Bytes of the first piece of a stream, at least."""
@@ -54,9 +53,9 @@ _JAVA_LZ4_DEFAULT = 9
 def decoded(codec: int, data: memoryview, room: int) -> BytesLike:
     """Decompresses at most `room` bytes. Raises Overlarge for more, ValueError for a codec that nobody knows, and what
     the library does for what it can't decode."""
-    if codec >= len(_DECODE):
+    if codec >= len(_CODERS):
         raise ValueError(f"unknown compression codec {codec}")
-    return _DECODE[codec](data, room)
+    return _CODERS[codec].decode(data, room)
 
 
 def _gzip(data: memoryview, room: int) -> bytes:
@@ -156,34 +155,33 @@ def _stream(read: Callable[[int], bytes], size: int, room: int) -> bytes:
     raise Overlarge(room)
 
 
-_DECODE: tuple[Callable[[memoryview, int], BytesLike], ...] = (
-    lambda data, _: data,
-    _gzip,
-    _snappy,
-    _lz4,
-    _zstd,
-)
-
-
 def _encode_lz4(data: bytes, level: int | None) -> bytes:
     if level in (None, _JAVA_LZ4_DEFAULT):
         return codecs.lz4_encode(data, _FAST)
     return codecs.lz4_encode(data, min(max(level, _LZ4_LEAST_LEVEL), _LZ4_MOST_LEVEL))
 
 
-_ENCODE: tuple[Callable[[bytes, int | None], bytes], ...] = (
-    lambda data, level: data,
-    lambda data, level: codecs.gzip_encode(data, 6 if level in (None, -1) else level),
-    lambda data, level: codecs.snappy_encode(data),
-    _encode_lz4,
-    lambda data, level: codecs.zstd_encode(data, 3 if level is None else level),
-)
+class _Coder(NamedTuple):
+    """How a codec decodes at most so many bytes, and encodes at a level."""
+
+    decode: Callable[[memoryview, int], BytesLike]
+    encode: Callable[[bytes, int | None], bytes]
+
+
+_BY_NAME = {
+    "none": _Coder(lambda data, _: data, lambda data, _: data),
+    "gzip": _Coder(_gzip, lambda data, level: codecs.gzip_encode(data, 6 if level in (None, -1) else level)),
+    "snappy": _Coder(_snappy, lambda data, _: codecs.snappy_encode(data)),
+    "lz4": _Coder(_lz4, _encode_lz4),
+    "zstd": _Coder(_zstd, lambda data, level: codecs.zstd_encode(data, 3 if level is None else level)),
+}
+_CODERS = tuple(_BY_NAME[name] for name in CODEC_NAMES)
 
 
 def stored_codec(compression_type: str | None) -> int | None:
     """Returns the codec's number that a topic's compression.type stores batches in; None where it keeps theirs."""
     name = "none" if compression_type == "uncompressed" else compression_type
-    return NAMES.index(name) if name in NAMES else None
+    return CODEC_NAMES.index(name) if name in CODEC_NAMES else None
 
 
 class Compression(NamedTuple):
@@ -194,7 +192,7 @@ class Compression(NamedTuple):
 
     @classmethod
     def named(cls, name: str, level: int | None = None) -> Self:
-        return cls(NAMES.index(name), level)
+        return cls(CODEC_NAMES.index(name), level)
 
     def encode(self, data: bytes) -> bytes:
-        return _ENCODE[self.codec](data, self.level)
+        return _CODERS[self.codec].encode(data, self.level)

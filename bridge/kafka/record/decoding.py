@@ -43,7 +43,8 @@ from bridge.kafka.record.batch import (
     is_abort,
     parse,
 )
-from bridge.kafka.record.compression import NAMES, decoded
+from bridge.kafka.record.compression import LZ4, decoded
+from bridge.model.codecs import CODEC_NAMES
 from bridge.model.copying import BYTES_A_RECORD, MOST_BYTES, Overlarge, limit
 from bridge.model.lookups import Window
 from bridge.model.values import LogRecord, RecordView
@@ -53,7 +54,8 @@ _FRONT = struct.Struct(">qiIbb")
 _INT32, _INT64 = struct.Struct(">i"), struct.Struct(">q")
 _LOG_OVERHEAD = 12
 _CODEC, _APPEND_TIME = 0x07, 0x08
-_LZ4, _KNOWN = NAMES.index("lz4"), NAMES.index("zstd")
+_KNOWN = len(CODEC_NAMES) - 1
+"""The last codec's number."""
 _PART = 4
 """Of the bytes that a batch may have, for one whose records are read one by one: as objects, which look-ups make of all
 at once, they take some eight times as much memory."""
@@ -90,7 +92,7 @@ def messages(data: memoryview, most: int) -> list[LegacyMessage]:
     codec = attributes & _CODEC
     if not codec:
         return [outer]
-    if outer.value is None or codec >= _KNOWN or (codec == _LZ4 and not magic):
+    if outer.value is None or codec >= _KNOWN or (codec == LZ4 and not magic):
         raise ValueError(f"there is no compression codec {codec} in messages of format {magic}")
     inside = memoryview(decoded(codec, memoryview(outer.value), limit(len(outer.value), most)))
     messages_read, position = list[LegacyMessage](), 0

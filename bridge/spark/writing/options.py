@@ -15,9 +15,9 @@ from bridge.java_properties import PropertiesProblem, load_properties
 from bridge.kafka.config.properties import KeyPrefixes
 from bridge.kafka.config.property_names import KNOWN, is_of
 from bridge.kafka.config.settings import ClientSettings, RawSettings, producer_settings_at, settings_at
-from bridge.kafka.record.compression import NAMES as CODECS
 from bridge.kafka.record.compression import Compression
 from bridge.model import java_values
+from bridge.model.codecs import CODEC_NAMES, LEVELS
 from bridge.model.java_values import integer, trimmed
 from bridge.spark.options import verify_no_table
 from bridge.spark.rejected import SourceRejected
@@ -61,9 +61,8 @@ _NOT_OURS = {
 _ONE_OF = {
     "acks": ("all", "-1"),
     "enable.idempotence": ("true",),
-    "compression.type": CODECS,
+    "compression.type": CODEC_NAMES,
 }
-_LEVELS = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
 _LONGEST, _LAST_VERSION = 200, 2**63 - 1
 """Characters of an application's id, and the largest version."""
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -235,12 +234,15 @@ def _wrong_values(kafka: Mapping[str, str]) -> list[str]:
         "buffer.memory": (1, 1 << 40),
         "transaction.timeout.ms": (1000, (1 << 31) - 1),
         "delivery.timeout.ms": (0, (1 << 31) - 1),
-        **{f"compression.{codec}.level": limits for codec, limits in _LEVELS.items()},
     }
     for name, (low, high) in limits.items():
         number = integer(kafka.get(name, ""))
         if name in kafka and (number is None or not low <= number <= high):
             wrong.append(f"option {KAFKA}{name} is {kafka[name]!r}; it must be a number from {low} to {high}")
+    for codec in LEVELS:
+        name = f"compression.{codec.name}.level"
+        if name in kafka and (why := codec.level_problem(kafka[name])) is not None:
+            wrong.append(f"option {KAFKA}{name} is {kafka[name]!r}; it {why}")
     return wrong
 
 

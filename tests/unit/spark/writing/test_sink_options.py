@@ -53,6 +53,8 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         "kafka.acks": "1",
         "kafka.compression.type": "lzma",
         "kafka.batch.size": "many",
+        "kafka.compression.gzip.level": "0",
+        "kafka.compression.zstd.level": "23",
         "transactionalIdPrefix": "",
         "commitsTopic": "a/b",
     }
@@ -69,6 +71,8 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         "option kafka.acks is '1'; it must be all or -1",
         "option kafka.compression.type is 'lzma'; it must be none or gzip or snappy or lz4 or zstd",
         "option kafka.batch.size is 'many'; it must be a number from 1",
+        "option kafka.compression.gzip.level is '0'; it must be a number from 1 to 9, or -1",
+        "option kafka.compression.zstd.level is '23'; it must be a number from -131072 to 22",
         "option transactionalIdPrefix must not be empty",
         "option commitsTopic is 'a/b'; it must be the name of a topic",
     ):
