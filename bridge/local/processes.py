@@ -1,4 +1,4 @@
-"""A process of the local stack: it has a session and a log of its own, and never outlives this interpreter.
+"""A process of the local stack: it leads a process group, has a log of its own, and never outlives this interpreter.
 
 Whoever starts it calls `stop()`; else `atexit` does; and if the interpreter ends without either (SIGKILL, a crash), the
 reaper, a tiny process, kills what is left.

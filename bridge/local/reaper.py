@@ -1,6 +1,6 @@
 """Kills the process groups of a parent that died without ending them.
 
-Run as a script, in a session of its own. Reads `+<group>` and `-<group>` lines; when the pipe ends, or the
+Run as a script, which leads a process group. Reads `+<group>` and `-<group>` lines; when the pipe ends, or the
 parent is gone while a fork of it still holds the pipe, every group left is killed. PR_SET_PDEATHSIG would do
 less: it follows the *thread* that started the child, and never reaches grandchildren. Imports little, to
 start in 20 ms.

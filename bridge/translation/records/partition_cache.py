@@ -1,7 +1,7 @@
 """Remembers, for one partition between look-ups, its anchors, the disorder of its timestamps, and whether its logs have
 gaps.
 
-Valid for one pair of topic ids and leader epochs; the owner drops it when either moves (decision 0010).
+Valid for one pair of topic ids and leader epochs; the owner drops it when either moves.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ are.
 
 Remembers between rounds what was seen of pairs of partitions, as long as what it rests on holds.
 
-Keyed by topic ids and leader epochs (decision 0010): when one changes, all is dropped. An exact verdict whose ids,
+Keyed by topic ids and leader epochs: when one changes, all is dropped. An exact verdict whose ids,
 epochs and offset have not moved costs no look-up. No answer depends on it: after a restart the look-ups are made again.
 
 What both clusters answer about a pair of partitions, topic ids and log bounds, as one state of the pair. Pure.
