@@ -244,12 +244,12 @@ def name_copies(part: PartitionResult, originals: Mapping[int, tuple[int, int]],
     claimed to be (-1 for unknown)."""
     findings = part.findings
 
-    def named(each: Difference) -> Difference:
-        if each.kind is not DifferenceKind.EXTRA or each.digest not in originals:
-            return each
-        offset, copy = originals[each.digest]
-        _recount(findings, each, DifferenceKind.TWICE, window_ms)
-        return each._replace(
+    def named(difference: Difference) -> Difference:
+        if difference.kind is not DifferenceKind.EXTRA or difference.digest not in originals:
+            return difference
+        offset, copy = originals[difference.digest]
+        _recount(findings, difference, DifferenceKind.TWICE, window_ms)
+        return difference._replace(
             kind=DifferenceKind.TWICE, source_offset=offset, copy_offset=copy if copy >= 0 else None
         )
 
@@ -278,19 +278,19 @@ def _paired(findings: Findings, window_ms: int) -> list[Difference]:
     return sorted((difference for difference in result if difference not in moved), key=_place)
 
 
-def _recount(findings: Findings, each: Difference, kind: DifferenceKind | None, window_ms: int) -> None:
+def _recount(findings: Findings, difference: Difference, kind: DifferenceKind | None, window_ms: int) -> None:
     """Counts a difference as one of another kind, or not at all."""
-    window = findings.window(each.timestamp // window_ms if each.timestamp >= 0 else NO_WINDOW)
-    window.count(each.kind, -1)
-    if not window.found[each.kind]:
-        del window.found[each.kind]
+    window = findings.window(difference.timestamp // window_ms if difference.timestamp >= 0 else NO_WINDOW)
+    window.count(difference.kind, -1)
+    if not window.found[difference.kind]:
+        del window.found[difference.kind]
     if kind is not None:
         window.count(kind)
 
 
-def _place(each: Difference) -> tuple[bool, int, int]:
-    source = each.source_offset if each.source_offset is not None else -1
-    return (each.source_offset is None, source, each.target_offset or 0)
+def _place(difference: Difference) -> tuple[bool, int, int]:
+    source = difference.source_offset if difference.source_offset is not None else -1
+    return (difference.source_offset is None, source, difference.target_offset or 0)
 
 
 SUMMARY: Mapping[str, str] = MappingProxyType(

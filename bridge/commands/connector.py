@@ -78,26 +78,30 @@ def progress(
             sys.stdout.write(_cause(partition_progress) + "\n")
 
 
-def _row(each: PartitionProgress) -> dict[str, object]:
+def _row(partition: PartitionProgress) -> dict[str, object]:
     return {
-        "topic": each.topic,
-        "partition": each.partition,
-        "state": each.state,
-        "position": UNKNOWN if each.position is None else each.position,
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "state": partition.state,
+        "position": UNKNOWN if partition.position is None else partition.position,
         # The end is asked for every two seconds, and the position is newer.
-        "source end": UNKNOWN if each.source_end is None else max(each.source_end, each.position or 0),
-        "lag": count(each.lag),
-        "records/s": count(each.record_rate),
-        "bytes/s": size(each.byte_rate),
+        "source end": UNKNOWN
+        if partition.source_end is None
+        else max(partition.source_end, partition.position or 0),
+        "lag": count(partition.lag),
+        "records/s": count(partition.record_rate),
+        "bytes/s": size(partition.byte_rate),
         # As in the sums: of what was copied just now. The last records may be of last year.
-        _AGE: duration(each.replication_latency_ms if each.record_rate else None),
+        _AGE: duration(partition.replication_latency_ms if partition.record_rate else None),
     }
 
 
-def _cause(each: PartitionProgress) -> str:
-    since = f" since {iso_time(each.since_ms)}" if each.since_ms is not None else ""
-    way_out = f"; {each.way_out}" if each.way_out else ""
-    return printable(f"{each.topic}-{each.partition} {each.state}{since}: {each.why}{way_out}")
+def _cause(partition: PartitionProgress) -> str:
+    since = f" since {iso_time(partition.since_ms)}" if partition.since_ms is not None else ""
+    way_out = f"; {partition.way_out}" if partition.way_out else ""
+    return printable(
+        f"{partition.topic}-{partition.partition} {partition.state}{since}: {partition.why}{way_out}"
+    )
 
 
 def refresh(

@@ -181,14 +181,14 @@ def _headline(report: ReadinessReport) -> str:
     return f"{report.readiness}{as_of}: {groups} group(s){f', {counts}' if counts else ''}; {lost}"
 
 
-def _flow_row(each: FlowReadiness) -> dict[str, object]:
+def _flow_row(readiness: FlowReadiness) -> dict[str, object]:
     return {
-        "flow": f"{each.source} -> {each.target}",
-        "connector": each.connector,
-        "readiness": each.readiness,
-        "groups": each.groups,
-        **{name: getattr(each, name) for name in _COUNTS},
-        "missing": each.missing_records,
+        "flow": f"{readiness.source} -> {readiness.target}",
+        "connector": readiness.connector,
+        "readiness": readiness.readiness,
+        "groups": readiness.groups,
+        **{name: getattr(readiness, name) for name in _COUNTS},
+        "missing": readiness.missing_records,
     }
 
 

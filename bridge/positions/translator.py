@@ -205,30 +205,32 @@ class BulkVerdicts:
             self._source_failure, self._states = away.failure, {}
             self._states |= await self._verdicts.states(pairs, self._source_failure)
 
-    def _state(self, each: PairOffsets) -> PairState:
+    def _state(self, offsets: PairOffsets) -> PairState:
         """Returns what the clusters say; a pending verdict on offsets of a topic that was deleted and made again."""
-        state = self._states[each.pair]
-        if not each.source_id or isinstance(state, Verdict):
+        state = self._states[offsets.pair]
+        if not offsets.source_id or isinstance(state, Verdict):
             return state
         if isinstance(state, BothSides):
             source_id = state.identity.source_id
         else:  # the newest run says of which topic the copy is
-            newest = None if self._runs is None else self._runs.get_runs(_copy(each.pair)).newest
+            newest = None if self._runs is None else self._runs.get_runs(_copy(offsets.pair)).newest
             source_id = "" if newest is None else newest.source_topic_id
         return (
-            Verdict.pending(Reason.SOURCE_TOPIC_MISSING) if source_id not in ("", each.source_id) else state
+            Verdict.pending(Reason.SOURCE_TOPIC_MISSING)
+            if source_id not in ("", offsets.source_id)
+            else state
         )
 
-    def _run_answers(self, each: PairOffsets) -> RunAnswers | None:
+    def _run_answers(self, offsets: PairOffsets) -> RunAnswers | None:
         """Returns what runs say; None where there are none."""
-        state = self._state(each)
+        state = self._state(offsets)
         if self._runs is None or isinstance(state, Verdict):
             return None
         logs = PartitionLogs(_target_id(state), LogBounds(state.target.start, state.target.end))
         if isinstance(state, BothSides):
             source = LogBounds(state.source.start, state.source.end)
             logs = logs._replace(source_topic_id=state.identity.source_id, source=source)
-        answers = self._runs.columns(_copy(each.pair)).translate(each.offsets, logs)
+        answers = self._runs.columns(_copy(offsets.pair)).translate(offsets.offsets, logs)
         return answers if answers.known.any() else None
 
     async def _compare(self, run_answers: Iterable[tuple[PairOffsets, RunAnswers | None]]) -> None:
@@ -267,29 +269,31 @@ class BulkVerdicts:
         assert self._by_runs is not None
         return self._by_runs.agreed(_copy(pair), state.identity)
 
-    def _believed(self, each: PairOffsets, runs: RunAnswers, answers: AnswerArrays) -> bool:
+    def _believed(self, offsets: PairOffsets, runs: RunAnswers, answers: AnswerArrays) -> bool:
         """Fills in what runs say, or why they can't be believed; returns whether they are."""
-        state = self._states[each.pair]
-        if isinstance(state, BothSides) and not (agreed := self._agreed(each.pair, state)):
-            known = each.begin + np.flatnonzero(runs.known)
-            why = Verdict.pending(Reason.EVIDENCE_DISAGREES) if agreed is False else self._probed[each.pair]
+        state = self._states[offsets.pair]
+        if isinstance(state, BothSides) and not (agreed := self._agreed(offsets.pair, state)):
+            known = offsets.begin + np.flatnonzero(runs.known)
+            why = (
+                Verdict.pending(Reason.EVIDENCE_DISAGREES) if agreed is False else self._probed[offsets.pair]
+            )
             # Where the target ends before the newest run does there was nothing to compare: the proof denies these.
             if why.judgement is Judgement.PENDING:
                 answers.set(known, why)
                 return False
-        answers.set_runs(each.begin, runs)
+        answers.set_runs(offsets.begin, runs)
         return True
 
-    def _at_once_pending(self, each: PairOffsets, left: Places, answers: AnswerArrays) -> Places:
+    def _at_once_pending(self, offsets: PairOffsets, left: Places, answers: AnswerArrays) -> Places:
         """Fills in the reasons that take no look-up, for offsets of which runs say nothing; returns the others."""
-        state = self._state(each)
+        state = self._state(offsets)
         if isinstance(state, Verdict | TargetOnly):
-            answers.set(each.begin + left, state if isinstance(state, Verdict) else state.pending)
+            answers.set(offsets.begin + left, state if isinstance(state, Verdict) else state.pending)
             return left[:0]
         if self._at_once or state.log_append_time:
             return left
-        beyond = each.offsets[left] > state.source.end
-        answers.set(each.begin + left[beyond], Verdict.pending(Reason.OFFSET_BEYOND_END))
+        beyond = offsets.offsets[left] > state.source.end
+        answers.set(offsets.begin + left[beyond], Verdict.pending(Reason.OFFSET_BEYOND_END))
         return left[~beyond]
 
     async def _look_up(self, open_: Sequence[tuple[PairOffsets, int]], answers: AnswerArrays) -> None:
@@ -329,14 +333,14 @@ class BulkVerdicts:
         }
 
 
-def _prove(each: PairOffsets, runs: RunAnswers, known: KnownPair, answers: AnswerArrays) -> None:
+def _prove(offsets: PairOffsets, runs: RunAnswers, known: KnownPair, answers: AnswerArrays) -> None:
     """Has those answers by runs proved one by one that are not proved together."""
     left, proved = runs.known, known.proved_from
     if proved is not None:
-        left = left & ((each.offsets < proved.source) | (runs.offset < proved.target))
+        left = left & ((offsets.offsets < proved.source) | (runs.offset < proved.target))
     for at in np.flatnonzero(left):
-        verdict = known.prove(int(each.offsets[at]), verdict_by_runs(runs, at))
-        answers.set(each.begin + at, deny_unproved(verdict))
+        verdict = known.prove(int(offsets.offsets[at]), verdict_by_runs(runs, at))
+        answers.set(offsets.begin + at, deny_unproved(verdict))
 
 
 def _copy(pair: PartitionPair) -> CopyId:

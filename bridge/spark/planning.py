@@ -241,7 +241,7 @@ def _packed(
     return [*parts, tuple(together)] if together else parts
 
 
-def _cut(each: OffsetRange, pieces: int) -> list[OffsetRange]:
-    count = each.end - each.start
-    edges = [each.start + count * number // pieces for number in range(pieces + 1)]
-    return [each._replace(start=start, end=end) for start, end in pairwise(edges) if start < end]
+def _cut(offset_range: OffsetRange, pieces: int) -> list[OffsetRange]:
+    count = offset_range.end - offset_range.start
+    edges = [offset_range.start + count * number // pieces for number in range(pieces + 1)]
+    return [offset_range._replace(start=start, end=end) for start, end in pairwise(edges) if start < end]

@@ -146,24 +146,23 @@ class RangesReader:
         self._fetcher.drop(tp)
         return True
 
-    def _lost(self, each: OffsetRange, error: FetchError) -> None:
+    def _lost(self, offset_range: OffsetRange, error: FetchError) -> None:
         """Goes on behind what is gone, if that is allowed. Raises SourceRejected, and KafkaFailure without the
         right."""
-        position = self._positions[each.tp]
+        position = self._positions[offset_range.tp]
         if error.kind is FetchErrorKind.NOT_AUTHORIZED:
-            text = f"{each.name}: READ on topic {each.tp.topic} is denied"
+            text = f"{offset_range.name}: READ on topic {offset_range.tp.topic} is denied"
             raise KafkaFailure(KafkaFault.NOT_AUTHORIZED, text, retriable=False)
         if self._fail:
-            raise SourceRejected(
-                f"{_WHY[error.kind].format(name=each.name, topic=each.tp.topic, at=position, error=error)}; "
-                "failOnDataLoss=false reads what there is"
-            )
-        if error.kind is FetchErrorKind.OUT_OF_RANGE and position < error.log_start < each.end:
-            self._positions[each.tp] = error.log_start
-            self._fetcher.resume(each.tp, error.log_start)
+            name, topic = offset_range.name, offset_range.tp.topic
+            why = _WHY[error.kind].format(name=name, topic=topic, at=position, error=error)
+            raise SourceRejected(f"{why}; failOnDataLoss=false reads what there is")
+        if error.kind is FetchErrorKind.OUT_OF_RANGE and position < error.log_start < offset_range.end:
+            self._positions[offset_range.tp] = error.log_start
+            self._fetcher.resume(offset_range.tp, error.log_start)
         else:
-            del self._ranges[each.tp]
-            self._fetcher.drop(each.tp)
+            del self._ranges[offset_range.tp]
+            self._fetcher.drop(offset_range.tp)
 
     def _stalled(self) -> NoReturn:
         """Raises KafkaFailure: nothing has come for too long."""

@@ -149,20 +149,30 @@ def _untouchable(target: TargetGroup) -> Reason | None:
 
 
 def _row(
-    each: Translated, target: TargetGroup, written: OwnCommit | None, reason: Reason | None, *, rewind: bool
+    translated: Translated,
+    target: TargetGroup,
+    written: OwnCommit | None,
+    reason: Reason | None,
+    *,
+    rewind: bool,
 ) -> PartitionPlan:
-    standing = target.offsets.get(each.target)
-    verdict, write = each.verdict, None
+    standing = target.offsets.get(translated.target)
+    verdict, write = translated.verdict, None
     if reason is not None:
         detail = verdict.detail | {"answer": verdict.offset}
         verdict = replace(verdict, judgement=Judgement.PENDING, reason=reason, detail=detail)
-    elif each.kept_back is not None:
-        verdict = _in_place(each.kept_back, standing) or verdict
+    elif translated.kept_back is not None:
+        verdict = _in_place(translated.kept_back, standing) or verdict
     elif verdict.offset is not None:
-        end = target.ends.get(each.target)
-        verdict, write = _decide(each, standing, written, end, rewind=rewind)
+        end = target.ends.get(translated.target)
+        verdict, write = _decide(translated, standing, written, end, rewind=rewind)
     return PartitionPlan(
-        each.source, each.target, each.committed, verdict, standing.offset if standing else None, write
+        translated.source,
+        translated.target,
+        translated.committed,
+        verdict,
+        standing.offset if standing else None,
+        write,
     )
 
 
@@ -184,11 +194,16 @@ def _in_place(verdict: Verdict, standing: Committed | None) -> Verdict | None:
 
 
 def _decide(
-    each: Translated, standing: Committed | None, written: OwnCommit | None, end: int | None, *, rewind: bool
+    translated: Translated,
+    standing: Committed | None,
+    written: OwnCommit | None,
+    end: int | None,
+    *,
+    rewind: bool,
 ) -> tuple[Verdict, Committed | None]:
-    verdict = each.verdict
+    verdict = translated.verdict
     assert verdict.offset is not None
-    committed = Committed(verdict.offset, each.committed.metadata, verdict.leader_epoch)
+    committed = Committed(verdict.offset, translated.committed.metadata, verdict.leader_epoch)
     if standing is None or standing.offset < verdict.offset:
         return verdict, committed
     if standing.offset == verdict.offset:
@@ -199,14 +214,14 @@ def _decide(
         ours
         and sound
         and (end is None or standing.offset <= end)
-        and each.alone is None
+        and translated.alone is None
         and written is not None
-        and written.upstream <= each.committed.offset
+        and written.upstream <= translated.committed.offset
     ):
         # Our own earlier answer, for an offset not above this one, is higher: it was verified then and is safe now. Not
         # so where this one is exact, or beyond the log's end: then a replica leads that lacked what came last, and
         # copies stand there anew, or will.
-        return _standing(verdict, written, standing.offset, each.committed.offset), None
+        return _standing(verdict, written, standing.offset, translated.committed.offset), None
     if ours and rewind:
         return replace(verdict, flags=(*verdict.flags, Flag.REWOUND)), committed
     ahead: dict[str, str | int | None] = {

@@ -61,8 +61,8 @@ def _always(name: str, why: str) -> ConnectKey:
     return ConnectKey(name, dict.fromkeys(ALL, honoured(why)))
 
 
-def _of_sources(each: ConnectKey) -> ConnectKey:
-    return ConnectKey(each.name, {**each.rules, SINK: _SOURCES_KEY})
+def _of_sources(key: ConnectKey) -> ConnectKey:
+    return ConnectKey(key.name, {**key.rules, SINK: _SOURCES_KEY})
 
 
 def _of_records(name: str, copying: KeyRule, emitting: KeyRule = _CONNECT) -> ConnectKey:

@@ -78,27 +78,27 @@ async def _look(props: Mapping[str, str]) -> GroupsLook:
         await clusters.close()
 
 
-def _fields(each: GroupPosition, look: GroupsLook, connector: str) -> dict[str, Any]:
+def _fields(position: GroupPosition, look: GroupsLook, connector: str) -> dict[str, Any]:
     as_of = None if look.as_of_ms is None else datetime.fromtimestamp(look.as_of_ms / 1000, UTC)
     fields: dict[str, Any] = {
-        "group": each.group,
-        "reason": each.reason,
+        "group": position.group,
+        "reason": position.reason,
         "flags": [],
-        "state": each.state or None,
+        "state": position.state or None,
         "as_of": as_of,
         "fresh": look.fresh,
         "connector": connector,
         "deleted": False,
     }
-    if each.partition is None:
+    if position.partition is None:
         return fields
-    row = each.partition
+    row = position.partition
     proved = look.fresh and row.verdict != Judgement.PENDING
     return fields | {
         "topic": row.topic,
         "partition": row.partition,
         "offset": row.committed,
-        "lag": each.lag,
+        "lag": position.lag,
         "target_topic": row.target_topic,
         "target_offset": row.target_offset,
         "verdict": row.verdict,

@@ -160,13 +160,13 @@ def through(records: Records, chain: Sequence[Native]) -> Records | None:
     return arrow_columns.joined(fields)
 
 
-def _masked(fields: Fields, each: Native) -> Fields | None:
-    texts = fields.keys if each.column == "key" else fields.values
-    made = each.masks.apply(texts.validity, texts.ends, texts.data, len(fields.offsets))
+def _masked(fields: Fields, native: Native) -> Fields | None:
+    texts = fields.keys if native.column == "key" else fields.values
+    made = native.masks.apply(texts.validity, texts.ends, texts.data, len(fields.offsets))
     if made is None or made[2]:
         return None
     changed = texts._replace(ends=made[0], data=made[1])
-    return fields._replace(keys=changed) if each.column == "key" else fields._replace(values=changed)
+    return fields._replace(keys=changed) if native.column == "key" else fields._replace(values=changed)
 
 
 class TransformUnusable(Exception):
