@@ -87,6 +87,21 @@ def stream_cases(topic: str) -> dict[str, dict[str, str]]:
             "startingTimestamp": str(TIME + 12_000),
             "startingOffsetsByTimestampStrategy": "latest",
         },
+        "stream, startingOffsets latest": {"subscribe": topic, "startingOffsets": "latest"},
+        "stream, startingOffsetsByTimestamp": {
+            "subscribe": topic,
+            "startingOffsetsByTimestamp": json.dumps({topic: dict.fromkeys("012", TIME + 2000)}),
+            "startingOffsetsByTimestampStrategy": "latest",
+        },
+        "stream, minOffsetsPerTrigger": {**one, "minOffsetsPerTrigger": "7"},
+        "stream, min and max": {**one, "minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "7"},
+        "stream, more than there is": {**one, "minOffsetsPerTrigger": "1000", "maxTriggerDelay": "1s"},
+        "stream, min above max": {**one, "minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "7"},
+        "stream, maxTriggerDelay": {**one, "minOffsetsPerTrigger": "7", "maxTriggerDelay": "soon"},
+        "stream, a partition without an offset": {
+            "subscribe": topic,
+            "startingOffsets": json.dumps({topic: {"0": 10}}),
+        },
         "stream, what is gone": {**one, "startingOffsets": begin.replace("10", "2")},
         "stream, endingOffsets": {**one, "endingOffsets": "latest"},
     }

@@ -21,6 +21,13 @@ from tests.support.waits import WAIT
 SECOND = 2
 
 
+class Same(CopyFlow):
+    """Under names that tell no copy."""
+
+    def remote(self, topic: str) -> str:
+        return topic
+
+
 def on_second(bootstrap: str, topic: str) -> None:
     """Makes a topic of one partition, which the second broker alone has."""
     new = NewTopic(topic, 1, replica_assignment=[[SECOND]])
@@ -120,6 +127,43 @@ def test_claims_of_others_that_cannot_be_read_hold_up_new_topics_alone(mortal_st
         running.wait_position({last: 10})
     flow.assert_copied()
     flow.assert_runs_true()
+    second.close()
+
+
+@pytest.mark.long
+def test_claims_of_the_opposite_direction_that_cannot_be_read_hold_up_new_topics_alone(
+    mortal_stack: LocalStack,
+) -> None:
+    """Records of what has begun do not go round: whoever claims it the other way has seen that it is copied."""
+    source, target = mortal_stack.source, mortal_stack.target
+    assert isinstance(source, Broker)
+    flow, claims = Same(source, target), f"mm2-layout.{unique('back')}.internal"
+    flow.settings = {"opposite_layouts": claims}
+    well = TopicPartition(flow.topic(), 0)
+    produce(source.bootstrap, well.topic, numbered(10))
+    second = mortal_stack.broker(unique("second-back"), properties={"node.id": str(SECOND)}, joins=source)
+    on_second(source.bootstrap, claims)
+    with flow.pipeline(slots=1) as running:
+        running.wait_position({well: 10})
+        second.stop()
+        new = TopicPartition(flow.topic(), 0)
+        produce(source.bootstrap, new.topic, numbered(10))
+        running.assign(flow.partitions())
+
+        def waiting() -> str:
+            (status,) = running.status.partitions
+            assert (status.source, status.state) == (new, PartitionState.WAITING)
+            return status.why
+
+        assert claims in eventually(waiting, WAIT, what="what waits is named")
+        produce(source.bootstrap, well.topic, numbered(10, start=10))
+        running.wait_position({well: 20})
+        second.start()
+        running.wait_position({new: 10})
+        eventually(lambda: not running.status.partitions, WAIT, what="nothing waits any more")
+    flow.assert_copied()
+    flow.assert_runs_true()
+    second.stop()
     second.close()
 
 
