@@ -36,7 +36,7 @@ _EXPORTER = "1.0.1"
 _EXPORTER_POM = _HERE / "exporter.pom.xml"
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 _ARCHIVED_USE = 2
-"""Raise it when archives are to be made anew, since what archived_use.py does has changed."""
+"""Raise it when archives are to be made anew, since what archives.py has servers do has changed."""
 
 
 def find_java() -> Path:
