@@ -107,21 +107,13 @@ class GroupOperations:
 
     def __init__(
         self,
-        name: str,
-        options: GroupOptions,
         rounds: RequestedRounds[ClusterAway | None],
         groups: ListedGroups,
         moves: Moves,
         report_of: Callable[[str], GroupReport | None],
         forget: Callable[[str], None],
     ) -> None:
-        self._name, self._options, self._rounds, self._groups, self._moves = (
-            name,
-            options,
-            rounds,
-            groups,
-            moves,
-        )
+        self._rounds, self._groups, self._moves = rounds, groups, moves
         self._report_of, self._forget = report_of, forget
         self.between_rounds = asyncio.Lock()
         """Held by a round, and by an operation that must not run during one."""
@@ -136,7 +128,7 @@ class GroupOperations:
         """See Instance.operate."""
         carry_out = self._operations.get(operation)
         if carry_out is None:
-            raise not_offered(self._name, operation)
+            raise not_offered(self._moves.connector, operation)
         try:
             return await carry_out(arguments)
         except ClusterAway as away:
@@ -187,8 +179,8 @@ class GroupOperations:
         return {}
 
     def _check_enabled(self) -> None:
-        if not self._options.readiness_enabled:
-            raise OperationRefused(_DISABLED.format(self._name))
+        if not self._moves.enabled:
+            raise OperationRefused(_DISABLED.format(self._moves.connector))
 
 
 def facts_of(fields: Any) -> MoveFacts:
@@ -293,8 +285,6 @@ class GroupsInstance(Generic[Options]):
         )
         self._moves = Moves(name, options, self._target, store, moved, unfiltered, self._reports.forget)
         self._operations = GroupOperations(
-            name,
-            options,
             self._requested,
             self._groups,
             self._moves,

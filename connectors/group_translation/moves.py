@@ -150,7 +150,7 @@ class Moves:
         forget: Callable[[str], None],
     ) -> None:
         """`forget` is called with groups whose last report from a round counts no more."""
-        self._name, self._options, self._target, self._store = name, options, target, store
+        self.connector, self._options, self._target, self._store = name, options, target, store
         self._publisher, self._forget_report = publisher, forget
         self.moved = moved
         self.task_count = 1
@@ -160,6 +160,11 @@ class Moves:
         """By group, meaning and task of the report that was published last."""
         self._lost = 0
         self._returned: dict[str, MoveRecord] = {}
+
+    @property
+    def enabled(self) -> bool:
+        """Whether groups may be moved: the readiness topic is written (emit.group-readiness.enabled)."""
+        return self._options.readiness_enabled
 
     @property
     def remarks(self) -> Sequence[str]:
@@ -234,7 +239,7 @@ class Moves:
         known_bounds = [bound for bound in bounds if bound is not None]
         return GroupReport(
             group=name,
-            connector=self._name,
+            connector=self.connector,
             source=self._options.source_alias,
             target=self._options.target_alias,
             task=task,
