@@ -21,7 +21,7 @@ import socket
 import ssl
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from urllib.parse import SplitResult, urlsplit
 
@@ -29,7 +29,16 @@ from bridge.environment import near_endpoints_refused
 from bridge.kafka.config.files import UnreadableFile
 from bridge.kafka.config.properties import ClientProps
 from bridge.kafka.config.property_names import MSK_IAM
-from bridge.kafka.config.tokens import PYTHON, NoToken, Token, TokenFile, TokenFunction, is_file_url, path_of
+from bridge.kafka.config.tokens import (
+    PYTHON,
+    TOKEN_FILE_BYTES,
+    NoToken,
+    Token,
+    TokenFile,
+    TokenFunction,
+    is_file_url,
+    path_of,
+)
 from bridge.model import addresses
 from bridge.model.addresses import is_near, parse_address
 from bridge.model.jaas import LoginModule
@@ -419,7 +428,7 @@ def _file(props: ClientProps, url: str, retriever: str, extensions: Mapping[str,
         props.reject(_URL, "a token in a file must be given as file:///PATH")
     else:
         try:
-            props.files.read(path)
+            replace(props.files, most=min(props.files.most, TOKEN_FILE_BYTES)).read(path)
         except UnreadableFile as why:
             props.reject(_URL, f"the service can't read the file: {why}")
         else:

@@ -45,7 +45,8 @@ _EXTENSION_VALUE = re.compile(r"[\x21-\x7e \t\r\n]*")
 _keepers: dict[Source, TokenKeeper] = {}
 _MOST_KEEPERS = 256
 _lock = threading.Lock()
-_MOST = 64 << 10
+TOKEN_FILE_BYTES = 64 << 10
+"""Of a file with a token, at most."""
 PYTHON = "python:"
 _LEAST_SECRET = 4
 """Shorter values are not hidden in texts: `a` would hide every a."""
@@ -250,7 +251,7 @@ class TokenFile:
 
     def obtain(self) -> Token:
         try:
-            text = Files(most=_MOST).read(self.path).decode("ascii").strip()
+            text = Files(most=TOKEN_FILE_BYTES).read(self.path).decode("ascii").strip()
         except UnreadableFile as why:
             raise NoToken(f"the file can't be read: {why}", passing=True) from None
         except UnicodeDecodeError:

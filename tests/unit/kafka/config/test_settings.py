@@ -215,6 +215,13 @@ def test_oauth_by_a_function() -> None:
     assert isinstance(without.admin["oauth_cb"], LibraryTokens), "no sasl.jaas.config is needed"
 
 
+LOGIN = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.jaas.config": f"{OAUTH};",
+}
+
+
 @pytest.mark.parametrize("retriever", ["", "Default", "File"])
 def test_oauth_by_a_file(retriever: str, tmp_path: Path) -> None:
     file = tmp_path / "token"
@@ -225,6 +232,11 @@ def test_oauth_by_a_file(retriever: str, tmp_path: Path) -> None:
     tokens = oauth(**given).admin["oauth_cb"]
     assert isinstance(tokens, LibraryTokens)
     assert tokens.source == TokenFile(str(file))
+    file.write_bytes(b"x" * ((64 << 10) + 1))
+    key = "sasl.oauthbearer.token.endpoint.url"
+    own = {name.replace("__", "."): value for name, value in given.items()}
+    rejected = errors({f"source.cluster.{name}": value for name, value in (LOGIN | own).items()})
+    assert "larger than 65536 bytes" in rejected[f"source.cluster.{key}"], "as the login would say"
 
 
 @pytest.mark.parametrize(
@@ -257,16 +269,11 @@ def test_oauth_by_a_file(retriever: str, tmp_path: Path) -> None:
     ],
 )
 def test_tokens_that_can_not_be_had_are_named(changes: dict[str, str], key: str, why: str) -> None:
-    common = {
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "OAUTHBEARER",
-        "sasl.jaas.config": f"{OAUTH};",
-    }
     own = {
         f"source.cluster.sasl.oauthbearer.{name}": f"{OAUTH_PACKAGE}.{value}" if "class" in name else value
         for name, value in changes.items()
     }
-    rejected = errors(own | {f"source.cluster.{name}": value for name, value in common.items()})
+    rejected = errors(own | {f"source.cluster.{name}": value for name, value in LOGIN.items()})
     assert why in rejected[f"source.cluster.sasl.oauthbearer.{key}"]
 
 
