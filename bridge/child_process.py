@@ -1,17 +1,11 @@
 """Python processes of ours: one that is kept running, with pipes and a forwarded log, restarted when it ends; and one
 that answers on a socket.
-
-Ends child processes, which hold a channel to their parent, when the parent ends.
-
-Limits of the processes that work on what a configuration brings.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import select
 import signal
 import socket
 import subprocess
@@ -24,9 +18,6 @@ from bridge.environment import for_child
 from bridge.logs.forward import Forward
 
 log = logging.getLogger(__name__)
-
-MEMORY = 4 << 30
-"""Bytes of data, for a process that loads modules of ours or of users."""
 
 
 def python_command(module: str, *arguments: str) -> list[str]:
@@ -218,27 +209,3 @@ class ChildProcess:
                 process.kill()
                 await process.wait()
             await forward.ended()
-
-
-def end_with(channel: socket.socket) -> None:
-    """Ends this process, whatever it does, when the other end of the channel is closed. Blocking: for a thread."""
-    poll = select.poll()
-    poll.register(channel, 0)
-    poll.poll()
-    os._exit(0)
-
-
-def limit(cpu_seconds: int | None = None, memory: int = MEMORY) -> None:
-    """Limits memory, and processor time if given, should the parent die and not end the process; allows no core files:
-    they would hold passwords."""
-    try:
-        import resource
-
-        limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_DATA, memory)]
-        if cpu_seconds is not None:
-            limits.append((resource.RLIMIT_CPU, cpu_seconds))
-        for which, most in limits:
-            _, hard = resource.getrlimit(which)
-            resource.setrlimit(which, (most if hard < 0 else min(most, hard), hard))
-    except (ImportError, OSError, ValueError):
-        return

@@ -1,11 +1,18 @@
-"""Environment variables of our child processes: everything but our own secrets."""
+"""What child processes of ours inherit and may take, and how they end with their parent.
+
+Their environment has everything but our own secrets. Loads little: a child that opens a key is to begin soon.
+"""
 
 from __future__ import annotations
 
 import os
+import select
+import socket
 import sys
 from collections.abc import MutableMapping, Sequence
 
+MEMORY = 4 << 30
+"""Bytes of data, for a process that loads modules of ours or of users."""
 SECRETS = frozenset({"MIRROR_BRIDGE_AUTH_TOKEN", "MIRROR_BRIDGE_READ_TOKEN"})
 
 _FOLDERS = "MIRROR_BRIDGE_PROCESS_FOLDERS"
@@ -51,3 +58,27 @@ def for_child() -> dict[str, str]:
     environment = dict(os.environ)
     forget_secrets(environment)
     return environment | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+
+
+def end_with(channel: socket.socket) -> None:
+    """Ends this process, whatever it does, when the other end of the channel is closed. Blocking: for a thread."""
+    poll = select.poll()
+    poll.register(channel, 0)
+    poll.poll()
+    os._exit(0)
+
+
+def limit(cpu_seconds: int | None = None, memory: int = MEMORY) -> None:
+    """Limits memory, and processor time if given, should the parent die and not end the process; allows no core files:
+    they would hold passwords."""
+    try:
+        import resource
+
+        limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_DATA, memory)]
+        if cpu_seconds is not None:
+            limits.append((resource.RLIMIT_CPU, cpu_seconds))
+        for which, most in limits:
+            _, hard = resource.getrlimit(which)
+            resource.setrlimit(which, (most if hard < 0 else min(most, hard), hard))
+    except (ImportError, OSError, ValueError):
+        return

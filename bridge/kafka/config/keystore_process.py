@@ -18,7 +18,7 @@ from cryptography.exceptions import InternalError
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from bridge.child_process import limit
+from bridge.environment import limit
 
 _JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _PEM = serialization.Encoding.PEM

@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import msgpack
 
-from bridge.child_process import end_with, limit
+from bridge.environment import end_with, limit
 from bridge.errors import ConfigError, ConfigRejected
 from bridge.mm2.java_regex import PatternTooSlow
 from bridge.policy import Policy

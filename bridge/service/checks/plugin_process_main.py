@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bridge.child_process import end_with, limit
+from bridge.environment import end_with, limit
 from bridge.errors import BridgeError, ConfigRejected
 from bridge.mm2.java_regex import compile_java, exactly
 from bridge.model.values import Side

@@ -28,7 +28,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bridge.child_process import end_with
+from bridge.environment import end_with
 from bridge.transforms.contract import SCHEMA, ContractBroken, Transform, call, nothing
 
 HEAD = struct.Struct(">II")
