@@ -25,18 +25,21 @@ ClientRow = tuple[str, KeyRule, Sequence[Use]]
 _EFFECTS_HEAD = """
 ## What becomes of other keys
 
-- **honoured**: it does what Kafka's documentation says, as far as the last column does not say otherwise.
-- **ignored**: it would change speed, place or words, and nothing that arrives. Those that are given are listed, with
-  the reason, under `ignored_settings` of the connector's status, in the service's log when the connector starts, in
-  the worker's log when a configuration is validated, and by `mirror-bridge replicate`. In the answer of Connect's
-  validation their values have `"visible": false`, except for keys of Connect's own.
+- **honoured**: it does what Kafka's documentation says, unless the last column says otherwise.
+- **ignored**: it would change speed, place or words, and nothing that arrives. Keys that are given are listed with the
+  reason under `ignored_settings` of the connector's status, in the service's log when the connector starts, in the
+  worker's log at validation, and by `mirror-bridge replicate`. Connect's validation answers `"visible": false` for
+  them, except for keys of Connect's own.
 - **refused**: it would change what arrives, and can't be honoured: an error of validate with the last column's words.
 
-Values in parentheses ask for what happens anyway: with them nothing is ignored, and nothing refused. A key that is in
-no table here is ignored, and named too; a property under a client's prefix that no Kafka client has is refused. And so
-is a key that nobody has and that is written nearly as one that does something here: in another case, with `_` or `-` as
-dots, or with one character too many, too few, wrong or misplaced: `Unknown configuration 'groupz': did you mean
-'groups'?`
+Values in parentheses ask for what happens anyway: with them nothing is ignored or refused.
+
+Of keys that are in no table
+
+- a property under a client's prefix that no Kafka client has is refused;
+- so is a key that is written nearly as one that does something: in another case, with `_` or `-` as dots, or with one
+  character too many, too few, wrong or misplaced (`Unknown configuration 'groupz': did you mean 'groups'?`);
+- all others are ignored, and named too.
 """
 _CONNECTS = """
 ### Of Connect
@@ -47,9 +50,9 @@ _CONNECTS = """
 _CLIENTS = """
 ### Of Kafka's clients
 
-Under the prefixes of the second column, and those that mean several of them (`source.cluster.`, `consumer.`, …). Where
-a connector makes no such client, and where Kafka's client of that role has no such property, it is ignored: the group
-offset and checkpoint connectors write nothing themselves, and the heartbeat connector does not connect to the source.
+Under the prefixes of the second column, and those that mean several of them (`source.cluster.`, `consumer.`, …).
+Ignored where a connector makes no such client, and where Kafka's client of that role has no such property: the group
+offset and checkpoint connectors write nothing themselves, the heartbeat connector does not connect to the source.
 
 | Property | Clients | What becomes of it | How, or why |
 | --- | --- | --- | --- |
@@ -66,25 +69,29 @@ SHIM_RESOURCES = Path("java-shim/src/main/resources/dev/mirrorbridge")
 MARKDOWN = Path("docs/configuration.md")
 _HEAD = """# Configuration
 
-Every key of the connector JSON, from the one definition in `connectors/`. This file is generated
-(`mirror-bridge definitions`); a test fails when it differs from the code.
+Every key of the connector JSON, generated from the definitions in `connectors/` by `mirror-bridge definitions`; a test
+fails on drift. A worker has them too: `GET /connector-plugins/<connector.class>/config`.
 
-Stock names, types and defaults; `bridge.*`, `translation.*`, `sync.group.offsets.rewind`, `dry.run` and
-`reverse.checkpointing.enabled` are ours. Where a stock key names a Java class that only a JVM could load, anything but
-stock's own is an error that names the key. A worker has them too: `GET /connector-plugins/<connector.class>/config`.
-`source.consumer.isolation.level=read_committed` says that the mirror copies committed data only.
+- Names, types and defaults are stock's; `bridge.*`, `translation.*`, `sync.group.offsets.rewind`, `dry.run` and
+  `reverse.checkpointing.enabled` are ours. Where a key names a Java class that only a JVM could load, anything but
+  stock's own is an error that names the key.
+- `source.consumer.isolation.level=read_committed` says that the mirror copies committed data only.
+- Values are read as Kafka's ConfigDef reads them: what Java's `trim()` takes away is no part of them. A key that is
+  null has its default.
 
-Values are read as Kafka's ConfigDef reads them, whether Connect, a file or an option has them: what Java's `trim()`
-takes away around one is no part of it. Of a key that is given as null the default counts.
+Kafka's client properties go under MirrorMaker's prefixes, of which later ones win:
 
-Any Kafka client property may be given under the prefixes that MirrorMaker has: `source.cluster.*` and
-`target.cluster.*` (connection and security), overridden by `admin.*` and `source.admin.*` / `target.admin.*` for
-group and topic look-ups, by `consumer.*` and `source.consumer.*` / `target.consumer.*` for reading records, and by
-`producer.*`, `target.producer.*` and `producer.override.*` for what the source connector writes. As in MirrorMaker,
-`security.protocol`, `ssl.*` and `sasl.*` without a prefix do not reach the clusters' clients, and behind
-`source.cluster.` and `target.cluster.` nothing else does: `source.cluster.max.poll.records` is named as doing nothing.
+| For | Prefixes |
+| --- | --- |
+| group and topic look-ups | `source.cluster.*`, `admin.*`, `source.admin.*`; `target.` likewise |
+| reading records | `source.cluster.*`, `consumer.*`, `source.consumer.*`; `target.` likewise |
+| what the source connector writes | `target.cluster.*`, `producer.*`, `target.producer.*`, `producer.override.*` |
 
-What becomes of a key that is not of these tables, of Connect's own and of every property of Kafka's clients, stands
+As in MirrorMaker, `source.cluster.*` and `target.cluster.*` give clients only what is of connection and security
+(`source.cluster.max.poll.records` is named as doing nothing), and `security.protocol`, `ssl.*` and `sasl.*` without a
+prefix reach no client.
+
+What becomes of other keys, of Connect's own and of each property of Kafka's clients, stands
 [at the end](#what-becomes-of-other-keys).
 """
 _TABLE = "| Key | Type | Default | Valid | Meaning |\n| --- | --- | --- | --- | --- |\n"

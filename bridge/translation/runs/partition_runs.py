@@ -1,5 +1,5 @@
 """Keeps the offset runs of one partition in the slot that copies it: adds runs at every commit, merges older ones
-(`merging`).
+(`markers`).
 """
 
 from __future__ import annotations

@@ -248,7 +248,7 @@ def test_every_offset_synced(newest: int, expected: list[int]) -> None:
 
 
 def test_what_a_group_behind_reads_again() -> None:
-    """mm2.md 3.2, by V7: what the way by the records has to be better than."""
+    """By V7: what the way by the records has to be better than."""
     end = 1_000_000
     store = started(then=same(range(0, end + 1, 100)))
     expected = {0: 0, 50: 49, 150: 49, 500: 299, 1_000: 599, 5_000: 2_999, 10_000: 4_399, 50_000: 28_399}

@@ -95,7 +95,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_poll_creates_records() -> None:
-    """MirrorHeartbeatTaskTest.testPollCreatesRecords; bytes as mm2.md 2."""
+    """MirrorHeartbeatTaskTest.testPollCreatesRecords; bytes as stock §2."""
     harness = HeartbeatHarness()
     harness.play(harness.emit(2))
     assert len(harness.published.emitted) == 2
