@@ -16,7 +16,8 @@ from typing import NamedTuple
 from bridge.backoff import pauses
 from bridge.errors import KafkaFailure, KafkaFault
 from bridge.kafka.admin.admin_client import AsyncAdminClient
-from bridge.kafka.admin.topic_admin import KafkaTopicAdmin, configs_in_parts, create_compacted
+from bridge.kafka.admin.topic_admin import KafkaTopicAdmin, create_compacted
+from bridge.kafka.admin.topic_configs import configs_in_parts
 from bridge.kafka.config.settings import ClientSettings, client_settings
 from bridge.kafka.consumer.log_bounds import bounds
 from bridge.kafka.consumer.record_lookups import Lookups, scan

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.admin.topic_admin import describe_configs
+from bridge.kafka.admin.topic_configs import describe_configs
 from bridge.kafka.consumer.log_bounds import bounds
 from bridge.kafka.consumer.topic_tail import TopicTail
 from bridge.kafka.network.client import NetworkClient

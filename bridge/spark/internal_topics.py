@@ -138,7 +138,7 @@ def table_rows(
     name: str, options: RecordsOptions, schema: StructType, partition: InputPartition, *, newest_only: bool
 ) -> Iterator[Row]:
     """The rows of a Spark partition, with the columns of the schema."""
-    from bridge.spark.reading import StoredRecord, newest, records  # loads the compiled loops
+    from bridge.spark.decoding import StoredRecord, newest, records  # loads the compiled loops
 
     if not isinstance(partition, RecordsPartition):
         return

@@ -156,7 +156,7 @@ def read_partition(
     options: RecordsOptions, schema: StructType, partition: InputPartition
 ) -> Iterator[pa.RecordBatch]:
     """The records of a Spark partition; one without ranges has none."""
-    from bridge.spark.reading import arrow_batches  # loads the compiled loops, which planning does not need
+    from bridge.spark.decoding import arrow_batches  # loads the compiled loops, which planning does not need
 
     if not isinstance(partition, RecordsPartition):
         return

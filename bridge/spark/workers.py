@@ -4,10 +4,10 @@ reading and writing need. So that is imported once for all workers of a machine,
 from __future__ import annotations
 
 from bridge.pipeline.slices.workers import run_daemon
-from bridge.spark import internal_topics, records
+from bridge.spark import decoding, internal_topics, records
 from bridge.spark.writing import tasks
 
-__all__ = ["internal_topics", "records", "tasks"]
+__all__ = ["decoding", "internal_topics", "records", "tasks"]
 
 if __name__ == "__main__":
     run_daemon()

@@ -1,13 +1,9 @@
-"""Wraps confluent_kafka's AdminClient for an event loop: its futures are awaited, its errors become KafkaFailure.
-
-Errors of admin calls in the broker's own words, which name the config or the limit that was broken.
-"""
+"""Wraps confluent_kafka's AdminClient for an event loop: its futures are awaited, its errors become KafkaFailure."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -23,13 +19,9 @@ from bridge.kafka.config.settings import RECONNECT
 from bridge.kafka.config.tokens import obtain_first
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol.error_codes import Errors
-from bridge.kafka.protocol.errors import failure, of_code, of_librdkafka
+from bridge.kafka.protocol.errors import failure, of_librdkafka, refusal
 
 log = logging.getLogger(__name__)
-
-
-_USER = re.compile(r"Session\(([^,()]+),")
-"""As brokers print the request that they refuse."""
 K = TypeVar("K")
 V = TypeVar("V")
 _MOST_SECONDS = 3600.0
@@ -38,18 +30,6 @@ SOON = 1.0
 """Seconds after which a response is late."""
 _CONTROLLER_PAUSES = (0.3, 0.6, 2)
 """Seconds before a controller that has moved is asked again: before the first retry, at most, and how many retries."""
-
-
-def refusal(code: int, words: str, doing: str, right: str) -> KafkaFailure | None:
-    """Returns the failure for an error code, None for none. `words`: the broker's message, "" for none; for a missing
-    right only the user's name is taken from it."""
-    failed = of_code(code, doing, right)
-    if failed is None or not words:
-        return failed
-    if failed.fault is KafkaFault.NOT_AUTHORIZED:
-        user = _USER.search(words)
-        return failed if user is None else failure(failed.fault, doing, f"{user[1]} may not: grant {right}")
-    return failure(failed.fault, doing, words)
 
 
 class AsyncAdminClient:

@@ -1,16 +1,11 @@
 """A cluster's topics as the source connector alters them (the TopicAdmin port).
 
-Configs of topics, as brokers describe them.
-
-By requests of our own: librdkafka takes 3 to 6 times the CPU, for it always asks for synonyms too, and Spark's slices
-ask over connections that they have (decision 0040).
-
 Making topics; internal ones as MirrorUtils.createCompactedTopic does (stock §1.8, §2).
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -24,15 +19,14 @@ from confluent_kafka.cimpl import NewPartitions
 from confluent_kafka.cimpl import NewTopic as LibraryTopic
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.admin.admin_client import AsyncAdminClient, failure_of, refusal, words
+from bridge.kafka.admin.admin_client import AsyncAdminClient, failure_of, words
+from bridge.kafka.admin.topic_configs import describe_configs
 from bridge.kafka.network.client import NetworkClient
 from bridge.kafka.protocol import admin_requests
 from bridge.kafka.protocol.error_codes import Errors
-from bridge.kafka.protocol.errors import failure
+from bridge.kafka.protocol.errors import refusal
 from bridge.model.topics import ConfigEntry, NewTopic, TopicAcl
 
-_TOPICS_A_CALL = 200
-"""Of which the configs take about half a megabyte."""
 _MAY_NOT_OR_NEED_NOT = {
     Errors.TOPIC_AUTHORIZATION_FAILED,
     Errors.CLUSTER_AUTHORIZATION_FAILED,
@@ -47,34 +41,6 @@ _RECORDS_A_CALL = 4_000
 10,000: "Unable to perform excessively large batch operation" (KAFKA-19327)."""
 _ACLS_A_CALL = 500
 _ALTER = "ALTER on the cluster"
-
-
-async def describe_configs(
-    client: NetworkClient, topics: Sequence[str]
-) -> dict[str, Mapping[str, ConfigEntry] | KafkaFailure]:
-    """Every config of each topic, defaults too. Raises KafkaFailure where the cluster does not answer."""
-    results: dict[str, Mapping[str, ConfigEntry] | KafkaFailure] = {}
-    async for some in configs_in_parts(client, topics):
-        results |= some
-    return results
-
-
-async def configs_in_parts(
-    client: NetworkClient, topics: Sequence[str]
-) -> AsyncIterator[dict[str, Mapping[str, ConfigEntry] | KafkaFailure]]:
-    """The same, each response as it comes: for callers that do not wait for all of them."""
-    for start in range(0, len(topics), _TOPICS_A_CALL):
-        some = topics[start : start + _TOPICS_A_CALL]
-        response = await client.send(
-            None, admin_requests.describe_configs(some), "describe configs of topics"
-        )
-        results: dict[str, Mapping[str, ConfigEntry] | KafkaFailure] = {
-            name: failure(KafkaFault.OTHER, f"describe configs of topic {name}", "No answer") for name in some
-        }
-        for name, (code, message, configs) in admin_requests.read_described_configs(response).items():
-            doing, right = f"describe configs of topic {name}", f"DESCRIBE_CONFIGS on topic {name}"
-            results[name] = refusal(code, message, doing, right) or configs
-        yield results
 
 
 async def create(

@@ -1,8 +1,12 @@
-"""Errors of the protocol, of aiokafka and of librdkafka as KafkaFailure, the one error of the rooms above."""
+"""Errors of the protocol, of aiokafka and of librdkafka as KafkaFailure, the one error of the rooms above.
+
+Those of admin calls are in the broker's own words, which name the config or the limit that was broken (`refusal`).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable
 
 from aiokafka import errors as wire_errors
@@ -49,6 +53,8 @@ _FAULTS: dict[int, KafkaFault] = {
 }
 """The fault for each error code that is handled; OTHER for the rest."""
 
+_USER = re.compile(r"Session\(([^,()]+),")
+"""As brokers print the request that they refuse."""
 _FENCED = "A newer producer has taken over the transactional id, or its transaction took too long"
 _TEXTS: dict[int, str] = {
     Errors.INVALID_PRODUCER_EPOCH: _FENCED,
@@ -152,3 +158,15 @@ def of_exception(error: BaseException, doing: str, right: str = "") -> KafkaFail
     if isinstance(error, OSError):
         return failure(KafkaFault.UNREACHABLE, doing, error.strerror or type(error).__name__)
     raise error
+
+
+def refusal(code: int, words: str, doing: str, right: str) -> KafkaFailure | None:
+    """Returns the failure for an error code, None for none. `words`: the broker's message, "" for none; for a missing
+    right only the user's name is taken from it."""
+    failed = of_code(code, doing, right)
+    if failed is None or not words:
+        return failed
+    if failed.fault is KafkaFault.NOT_AUTHORIZED:
+        user = _USER.search(words)
+        return failed if user is None else failure(failed.fault, doing, f"{user[1]} may not: grant {right}")
+    return failure(failed.fault, doing, words)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.admin.topic_admin import describe_configs
+from bridge.kafka.admin.topic_configs import describe_configs
 from bridge.kafka.consumer.fetcher import CompletedFetch
 from bridge.kafka.consumer.log_bounds import bounds, open_transactions
 from bridge.kafka.consumer.position_validation import (

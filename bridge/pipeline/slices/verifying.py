@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bridge.errors import KafkaFailure
-from bridge.kafka.admin.topic_admin import describe_configs
+from bridge.kafka.admin.topic_configs import describe_configs
 from bridge.kafka.consumer.record_lookups import Lookups
 from bridge.kafka.network.client import NetworkClient
 from bridge.model.copying import Copied

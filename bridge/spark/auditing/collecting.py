@@ -33,7 +33,7 @@ from bridge.audit.stretches import (
     joined,
 )
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.admin.topic_admin import describe_configs
+from bridge.kafka.admin.topic_configs import describe_configs
 from bridge.kafka.config.settings import client_settings
 from bridge.kafka.consumer.log_bounds import bounds, offsets_at_times
 from bridge.kafka.network.client import NetworkClient

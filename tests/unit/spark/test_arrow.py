@@ -12,8 +12,9 @@ from pyspark.sql.types import StructField, StructType
 from bridge.kafka.record.batch import parse
 from bridge.kafka.record.columns import Records
 from bridge.model.values import TopicPartition
+from bridge.spark.arrow import RecordsPart, as_batch
 from bridge.spark.rejected import SourceRejected
-from bridge.spark.schema import COLUMNS, NEVER_NULL, RECORDS, RecordsPart, as_batch, chosen, column_of
+from bridge.spark.schema import COLUMNS, NEVER_NULL, RECORDS, chosen, column_of
 from tests.support.messages import message_pattern
 from tests.unit.kafka.record.raw_batches import NOW, Plain, batch_of, legacy
 

@@ -15,8 +15,8 @@ from bridge.model.state_records.group_record import GroupRecord, GroupRow
 from bridge.model.state_records.readiness_records import RecordKey, TaskRecord, encode
 from bridge.model.values import TopicPartition, task_of
 from bridge.pipeline.slices.gaps import ledger_entry
+from bridge.spark.decoding import StoredRecord, newest
 from bridge.spark.internal_topics import SOURCES
-from bridge.spark.reading import StoredRecord, newest
 from bridge.spark.tables import TABLES, Fields, renewed, task_rounds
 from bridge.translation.runs.runs import OffsetRun
 

@@ -156,7 +156,7 @@ def test_neither_drivers_nor_slices_load_it() -> None:
     """A broker's answer can end the process that has one (decision 0040)."""
     code = "import sys, bridge.pipeline.driver.main, bridge.pipeline.slices.running; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "bridge.kafka.admin.topic_admin" in loaded.stdout.split()
+    assert "bridge.kafka.admin.topic_configs" in loaded.stdout.split()
     assert "bridge.kafka.admin.admin_client" not in loaded.stdout.split()
 
 

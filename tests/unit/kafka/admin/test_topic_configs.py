@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from bridge.errors import KafkaFailure, KafkaFault
-from bridge.kafka.admin import topic_admin
+from bridge.kafka.admin import topic_configs
 from bridge.kafka.protocol.wire import Call, Reader, Writer
 from bridge.model.topics import ConfigEntry, ConfigSource
 from tests.support.messages import message
@@ -56,7 +56,7 @@ def read_names(call: Call) -> list[str]:
 def test_each_topic_has_its_own_answer() -> None:
     broker: Any = Broker()
     names = [*(f"t-{number}" for number in range(448)), "gone", "left out"]
-    result = asyncio.run(topic_admin.describe_configs(broker, names))
+    result = asyncio.run(topic_configs.describe_configs(broker, names))
     assert broker.asked == [200, 200, 50]
     assert result.keys() == set(names)
     assert result["t-0"] == {"retention.ms": ConfigEntry("7", ConfigSource.DYNAMIC_TOPIC)}
