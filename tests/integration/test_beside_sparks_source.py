@@ -43,7 +43,8 @@ ERRORS = {
         "auto.offset.reset",
     ),
     *("enable.auto.commit", "key.deserializer", "minPartitions no number"),
-    *("stream, what is gone", "stream, endingOffsets"),
+    *("stream, what is gone", "stream, endingOffsets", "stream, min above max", "stream, maxTriggerDelay"),
+    "stream, a partition without an offset",
 }
 """Cases that both refuse."""
 
